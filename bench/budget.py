@@ -1,4 +1,4 @@
-"""Instructions of the hot paths beside their budget (bench/budget.toml): a path that has grown fails until the budget is changed, too."""
+"""Compares the instructions of the hot paths with their budget (bench/budget.toml). A path that has grown fails until its budget is changed."""
 import json
 import pathlib
 import re
@@ -8,9 +8,9 @@ import tempfile
 import tomllib
 
 BUDGET = pathlib.Path(__file__).resolve().parent / "budget.toml"
-GROWTH = 0.03  # what a path may cost more than its budget
-HEAD = """# Instructions in user mode for each unit of a hot path (bench/path_budget.cc), by the counter that counted them: release build of
-# this repository's container. A change that makes one grow by more than 3 % renews them in its own commit, and says why:
+GROWTH = 0.03  # allowed growth of a path over its budget
+HEAD = """# User-mode instructions per unit of each hot path (bench/path_budget.cc), by the counter that was used, in the release build of this
+# repository's container. A change that makes a path grow by more than 3 % renews them in its own commit and gives the reason:
 #   scripts/bench --budget --renew
 """
 
@@ -20,7 +20,7 @@ def figures(text):
 
 
 def by_processor(program):
-    """Instructions by path; None where the kernel offers no counter."""
+    """Path -> instructions; None if the kernel offers no counter."""
     done = subprocess.run([program], capture_output=True, text=True, timeout=120)
     if done.returncode == 3:
         return None
@@ -32,7 +32,7 @@ COUNTED = re.compile(r"counted<.*?::(\w+),")
 
 
 def inclusive_costs(text):
-    """Path -> instructions of the calls of its counted(), from a file that callgrind wrote."""
+    """Path -> instructions of the calls of its counted(), from the text of callgrind's output file."""
     names, costs, path, called = {}, {}, None, False
     for line in text.splitlines():
         function = re.match(r"(c?)fn=\((\d+)\)(?: (.*))?$", line)
@@ -49,7 +49,7 @@ def inclusive_costs(text):
 
 
 def by_callgrind(program):
-    """The same by valgrind; None where it is not installed."""
+    """The same by valgrind; None if it is not installed."""
     if shutil.which("valgrind") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ COUNTERS = {"processor": by_processor, "callgrind": by_callgrind}
 
 
 def measured(program, wanted):
-    """(counter, figures) of the first of `wanted` that counts here; None when none does."""
+    """(counter, figures) of the first counter in `wanted` that works here; None if none works."""
     for counter in wanted:
         found = COUNTERS[counter](program)
         if found is not None:
@@ -92,11 +92,11 @@ def renew(program):
 
 
 def check(program):
-    """Exit status. A counter without a budget is no fault: the figures of two counters are not the same."""
+    """Exit code. A counter without a budget is no failure, because two counters give different figures."""
     budgets = read()
     found = measured(program, [counter for counter in COUNTERS if counter in budgets])
     if found is None:
-        print(f"budget: left out: there are budgets by {', '.join(budgets) or 'none'}, and neither counts here (valgrind is not installed)")
+        print(f"budget: left out: no counter with a budget ({', '.join(budgets) or 'none'}) works here (valgrind is not installed)")
         return 0
     counter, values = found
     failed = False

@@ -1,8 +1,8 @@
-// bench/cells_through_switch.cc -- cells per second from one link end through weft-switch to another: CRC
-// checked at each hop, credits, acknowledgements and the arbiter on, no queue pairs. The yardstick beside it
+// bench/cells_through_switch.cc -- cells per second from one link end through weft-switch to another, with
+// CRC checks at each hop, credits, acknowledgements and the arbiter, but without queue pairs. Its yardstick
 // is bare_pipeline.
 //
-// How it works: the host end composes cells from registers and copies the payload in under the same CRC; the
+// How it works: the host end composes cells from registers and copies the payload in under the same CRC. The
 // unit end takes whole cells that its link has checked and copies the payload out. Both run on one core and
 // yield when idle.
 #include <fmt/core.h>
@@ -19,7 +19,7 @@
 namespace weft::bench {
 namespace {
 
-constexpr uint64_t kMemoryBytes = 64 * 1024;  // payload source and sink, as in bare_pipeline
+constexpr uint64_t kMemoryBytes = 64 * 1024;  // source and sink of payload, as in bare_pipeline
 constexpr VirtualLane kLane{0};
 
 struct Shared {
@@ -43,7 +43,7 @@ class Source {
         fixed_(make_cell_template({port.info().subnet, port.info().subnet, kUnitLid, kHostLid, kLane,
                                    ServiceLevel(0), Qpn(2), Qpn(3)})) {}
 
-  /// Sends up to `batch` cells; returns how many there was credit for.
+  /// Sends up to `batch` cells. @return the number for which there was credit
   uint64_t send(uint64_t batch) noexcept {
     const uint32_t cell_bytes = kCellHeaderBytes + payload_bytes_ + kCrcBytes;
     uint64_t sent = 0;
@@ -72,7 +72,7 @@ class Source {
   uint64_t at_ = 0;
 };
 
-/// Keeps the link busy; returns cells per second at the unit after a short warm-up.
+/// Keeps the link busy. @return cells per second at the unit, after a short warm-up
 double run_source(Endnode& node, const Shared& shared, const Options& options) {
   fabric::CellPort& port = node.port();
   Source source(port, options.rig.cell_payload_bytes);

@@ -1,5 +1,5 @@
-// bench/crc_speed.cc -- nanoseconds per call of the CRC32C functions at the lengths the fabric uses, next to
-// a plain copy and to the single-chain loop. For choosing the thresholds in base/crc32c.cc.
+// bench/crc_speed.cc -- nanoseconds per call of the CRC32C functions at the lengths that the fabric uses,
+// compared with a plain copy and with the single-chain loop. Used to choose the thresholds in base/crc32c.cc.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using weft::crc32c_copy_narrow;
 using weft::crc32c_extend;
 using weft::crc32c_words;
 
-/// Fastest of `kRounds` rounds: the machine's noise only ever adds.
+/// The fastest of `kRounds` rounds counts, because noise of the machine only adds time.
 constexpr int kRounds = 9;
 
 template <class Function>

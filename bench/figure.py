@@ -1,4 +1,4 @@
-"""One figure of scripts/bench: what is measured, beside what, and what is asked of it."""
+"""One figure of scripts/bench: the measurement, its reference and its target."""
 import dataclasses
 import shutil
 import statistics
@@ -7,8 +7,8 @@ from typing import Callable, Optional
 
 @dataclasses.dataclass
 class Target:
-    """`word` is "at least" or "at most"; `of` says what the bound is for: the ratio of Weft to its reference, Weft's value
-    itself, or how much more than the reference it is."""
+    """`word` is "at least" or "at most". `of` names the bounded quantity: the ratio of Weft to its reference ("ratio"), Weft's
+    value ("value"), or Weft's value minus the reference ("more")."""
     word: str
     bound: float
     of: str = "ratio"
@@ -31,10 +31,10 @@ class Figure:
     reference: Callable[[], float]
     reference_name: str
     target: Optional[Target] = None
-    needs: dict = dataclasses.field(default_factory=dict)  # program -> the Debian package that has it
+    needs: dict = dataclasses.field(default_factory=dict)  # program -> Debian package that contains it
     root: bool = False
     sweep: bool = False
-    seen: Optional[dict] = None  # name -> what the runs of Weft saw beside the value, appended by weft()
+    seen: Optional[dict] = None  # name -> further values of Weft's runs, appended by weft()
 
     def missing(self):
         """Packages of the programs that are not installed."""
@@ -54,7 +54,7 @@ def measure(figure, pairs, quiet):
         quiet()
         weft.append(figure.weft())
         reference.append(figure.reference())
-    # Pair by pair: a shared machine changes its speed between runs, seldom between the halves of a pair.
+    # Ratio of each pair: a shared machine changes its speed between pairs, but seldom within one.
     ratio = statistics.median(w / r for w, r in zip(weft, reference))
     verdict = figure.target.verdict(figure.unit, weft, reference) if figure.target else ""
     seen = "".join(f"  {name} {summary(samples)}" for name, samples in (figure.seen or {}).items() if samples)

@@ -1,5 +1,6 @@
 // bench/goodput_loss.cc -- throughput of RDMA writes over a simulated link of 2 us that loses cells, in
-// virtual time: the same on every machine. scripts/bench puts 1 % and 30 % of cells lost beside none.
+// virtual time, so the result is the same on every machine. scripts/bench compares losses of 1 % and 30 %
+// with none.
 #include <fmt/core.h>
 
 #include "bench/support/measure.h"

@@ -1,7 +1,7 @@
-// bench/many_qps.cc -- what a message costs when it goes by one of many queue pairs and names one of many
-// regions, each in its turn: small RDMA writes on RC through a switch, everything in one thread. With --list
-// a queue pair posts so many in its turn; with 1, the default, each message has its own acknowledgement.
-// scripts/bench puts it beside a run with one of each.
+// bench/many_qps.cc -- cost of a message if messages use many queue pairs and many regions in turn: small
+// RDMA writes on RC through a switch, all in one thread. --list is the number of messages that a queue pair
+// posts in its turn. With 1, the default, each message has its own acknowledgement. scripts/bench compares it
+// with a run with one queue pair and one region.
 #include <fmt/core.h>
 
 #include <array>
@@ -19,7 +19,7 @@ using namespace adapter;
 
 constexpr size_t kMemoryBytes = 16U << 20;
 constexpr uint32_t kRegionBytes = 4096;
-constexpr uint32_t kWindow = 64;  // messages outstanding in all
+constexpr uint32_t kWindow = 64;  // outstanding messages of all queue pairs
 constexpr uint32_t kRounds = 5;
 
 struct Options {
@@ -27,7 +27,7 @@ struct Options {
   uint32_t regions = 1'000'000;
   uint32_t bytes = 8;
   uint32_t list = 1;
-  double seconds = 0.2;  // of one round
+  double seconds = 0.2;  // length of one round
 };
 
 /// One adapter with its queue pairs and regions.
@@ -37,7 +37,7 @@ struct Node {
     adapter.attach(port);
     pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(4096).value();
-    // A region with a remote right has two entries: of itself and of its window.
+    // A region with a remote right uses two entries: its own and that of its window.
     const Access rights = is_host ? Access::kLocalWrite : Access::kLocalWrite | Access::kRemoteWrite;
     const uint32_t count = is_host ? options.regions : (options.regions + 1) / 2;
     for (uint32_t i = 0; i < count; ++i) {
@@ -86,7 +86,7 @@ class World {
     host_.connect(unit_, kUnitLid);
     unit_.connect(host_, kHostLid);
   }
-  /// Nanoseconds per message.
+  /// @return nanoseconds per message
   double measure(double seconds) {
     const uint64_t before = completed_;
     const double begin = seconds_now();
@@ -152,7 +152,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   World world(options);
-  (void)world.measure(options.seconds);  // every queue pair has had its turn
+  (void)world.measure(options.seconds);  // warm-up: every queue pair is used once
   std::vector<double> rounds;
   for (uint32_t round = 0; round < kRounds; ++round) rounds.push_back(world.measure(options.seconds));
   print_figure(fmt::format("message_{}_qps_{}_regions", options.qps, options.regions),

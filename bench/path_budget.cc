@@ -1,7 +1,6 @@
-// bench/path_budget.cc -- how many instructions the hot paths take: a cell at host, switch and unit, a frame
-// at host and unit, the post and the poll of a verbs program. One thread, links in memory, virtual time and
-// fixed seeds: the same build gives the same count. scripts/bench --budget compares them with
-// bench/budget.toml.
+// bench/path_budget.cc -- instructions of the hot paths: a cell at host, switch and unit; a frame at host and
+// unit; post and poll of a verbs program. One thread, links in memory, virtual time and fixed seeds, so the
+// same build gives the same count. scripts/bench --budget compares the counts with bench/budget.toml.
 #include <fmt/core.h>
 
 #include <array>
@@ -32,7 +31,7 @@ constexpr int kRounds = 300;
 constexpr Duration kRound = std::chrono::microseconds(5);
 constexpr uint32_t kFrameBytes = 1514;
 
-// Parts by which callgrind charges.
+// Names of the paths; callgrind assigns costs by them.
 struct HostCell {};
 struct SwitchCell {};
 struct UnitCell {};
@@ -72,7 +71,7 @@ void count_cells(const InstructionCounter& counter) {
   print_path("UnitCell", counter, counts[2]);
 }
 
-/// A device as a verbs program has it, with one QP.
+/// A device for a verbs program, with one QP.
 struct Program {
   Program(uint64_t number, const Clock& clock, fabric::CellPort& port)
       : random(number),
@@ -158,7 +157,7 @@ void count_verbs(const InstructionCounter& counter) {
   print_path("VerbsPoll", counter, poll);
 }
 
-/// An operating system that has a frame as often as one is asked for, or a LAN that takes every frame.
+/// An operating system that always has another frame, or a LAN that takes every frame.
 class EndlessPort final : public FramePort {
  public:
   EndlessPort(const MacAddress& mac, const MacAddress& peer) : frame_(kVnetBytes + kFrameBytes) {

@@ -1,6 +1,6 @@
-// bench/path_cost.cc -- where the CPU time of a cell goes: host adapter, switch and unit adapter in one
-// thread over memory links, RDMA writes on RC flowing. No cache line crosses between cores here, so what the
-// figures of rc_write cost on top is transfer and waiting.
+// bench/path_cost.cc -- distribution of a cell's CPU time: host adapter, switch and unit adapter in one
+// thread over links in memory, with RDMA writes on RC. No cache line moves between cores here, so the
+// additional time in rc_write is transfer and waiting.
 #include <fmt/core.h>
 
 #include "base/check.h"
@@ -19,7 +19,7 @@ struct Options {
   uint64_t writes = 0;
 };
 
-/// Time spent in one part, in nanoseconds.
+/// Time spent in one stage, in nanoseconds.
 class Stage {
  public:
   template <class Function>
@@ -76,8 +76,9 @@ int run(int argc, char** argv) {
   known.add_options()("window", po::value(&options.window)->default_value(64),
                       "writes outstanding, at most 1024");
   known.add_options()("seconds", po::value(&options.seconds)->default_value(0.5, "0.5"), "measured time");
-  known.add_options()("writes", po::value(&options.writes)->default_value(0),
-                      "so many instead, for counting instructions: valgrind --tool=callgrind");
+  known.add_options()(
+      "writes", po::value(&options.writes)->default_value(0),
+      "number of writes instead of a time, to count instructions with valgrind --tool=callgrind");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
   return 0;

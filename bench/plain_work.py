@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Work that has nothing to do with RDMA, and the processor time that it takes.
+"""Measures the processor time of work that has nothing to do with RDMA.
 
   plain_work.py compile|git|shell
 
-Prints milliseconds of processor time, of the work's processes, median of several rounds. Runs in a scratch directory, which is the
-current one. stock_figures.py runs it bare and under `weft run`: the start of that itself is in no round.
+Prints the processor time of the work's processes in milliseconds, the median of several rounds. The current directory must be a scratch
+directory. stock_figures.py runs it with and without `weft run`; the start of `weft run` itself is not measured.
 """
 import pathlib
 import resource
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROUNDS = 9
-PROGRAMS = 200  # that the shell starts
+PROGRAMS = 200  # programs that the shell starts
 SOURCE = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n" + "".join(
     f"int step_{i}(int a, int b) {{ int s = 0; for (int i = a; i < b; ++i) s += i * {i} ^ (s >> 3); return s; }}\n" for i in range(150))
 
@@ -23,7 +23,7 @@ def prepare_compile():
 
 
 def prepare_git():
-    """A history of its own: that of somebody else is refused."""
+    """Makes a repository, because git refuses one of another user."""
     who = ["-c", "user.name=w", "-c", "user.email=w@example.org"]
     subprocess.run(["git", "init", "-q", "."], check=True)
     for number in range(40):
@@ -51,7 +51,7 @@ def main():
         before = processor_ms()
         subprocess.run(["sh", "-c", line], stdout=subprocess.DEVNULL, check=True)
         taken.append(processor_ms() - before)
-    print(statistics.median(taken[1:]))  # the first fills caches
+    print(statistics.median(taken[1:]))  # the first one fills caches
 
 
 main()

@@ -1,5 +1,5 @@
 // bench/rc_latency.cc -- round trip of a small Send on an RC QP: host -> weft-switch -> unit -> weft-switch
-// -> host, everybody polling, one message at a time. The yardstick beside it is bare_pipeline --ping.
+// -> host. All processes poll; one message at a time. Its yardstick is bare_pipeline --ping.
 #include <fmt/core.h>
 
 #include <vector>
@@ -35,7 +35,7 @@ void post_message(VerbsEnd& end, uint32_t bytes) {
   WEFT_CHECK(end.adapter().post_send(end.qp(), request) == adapter::PostResult::kOk, "post_send");
 }
 
-/// Waits for the next message and replaces its receive WQE; false when told to stop.
+/// Waits for the next message and posts another receive WQE; false when told to stop.
 bool await_message(VerbsEnd& end, uint32_t bytes) {
   for (;;) {
     bool got = false;
@@ -62,7 +62,7 @@ void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& opti
   }
 }
 
-/// Median round trip in microseconds.
+/// @return median round trip in microseconds
 double run_host(VerbsEnd& end, const Options& options) {
   for (uint32_t i = 0; i < kReceives; ++i) post_receive(end, options.bytes);
   end.connect();

@@ -1,6 +1,6 @@
-// bench/rc_write.cc -- RDMA writes on an RC QP through weft-switch, a window of them outstanding, as
-// megabytes per second that were acknowledged, printed after the mean size of the host's bursts. The
-// yardsticks beside it are bare_pipeline with cells of the same size, and zmq_relay.
+// bench/rc_write.cc -- acknowledged RDMA writes on an RC QP through weft-switch in megabytes per second, with
+// a window of outstanding writes. Prints the mean size of the host's bursts first. Its yardsticks are
+// bare_pipeline with cells of the same size, and zmq_relay.
 #include <fmt/core.h>
 
 #include "base/check.h"
@@ -33,7 +33,7 @@ void run_unit(const Fabric& fabric, VerbsExchange& exchange, const Options& opti
   }
 }
 
-/// Megabytes per second.
+/// @return megabytes per second
 double run_host(Endnode& node, VerbsEnd& end, const Options& options) {
   end.connect();
   WriteStream stream(end, options.bytes, options.window, options.list);

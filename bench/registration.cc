@@ -1,6 +1,6 @@
-// bench/registration.cc -- what the registration of one 4 KiB region costs an adapter that has `--regions`
-// others already, in microseconds; scripts/bench puts a run with a million beside one with ten. The region
-// gets remote rights, so that region and window are made.
+// bench/registration.cc -- time to register one 4 KiB region at an adapter that already has `--regions`
+// others, in microseconds. scripts/bench compares a million with ten. The region gets remote rights, so a
+// region and a window are made.
 #include <fmt/core.h>
 
 #include <vector>

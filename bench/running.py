@@ -1,4 +1,4 @@
-"""How measurements run other programs, and who else uses the machine meanwhile."""
+"""Runs other programs for measurements, and finds processes that disturb them."""
 import contextlib
 import os
 import pathlib
@@ -7,11 +7,11 @@ import subprocess
 import time
 
 NOISE_SECONDS = 0.5
-NOISE_CPU_SHARE = 0.30  # of one core, over NOISE_SECONDS: more than this is somebody else's work
+NOISE_CPU_SHARE = 0.30  # of one core over NOISE_SECONDS; a process above this disturbs the measurement
 
 
 class Failed(Exception):
-    """A measurement that could not be made; the text says why."""
+    """A measurement failed; the text gives the reason."""
 
 
 def run(arguments, timeout=60):
@@ -30,10 +30,10 @@ def run(arguments, timeout=60):
 
 @contextlib.contextmanager
 def process(arguments, ready=None, log=None):
-    """A process of ours for the time of a block; waits for the text `ready` on its output."""
+    """Runs a process for the duration of a block; waits for the line `ready` on its output."""
     out = open(log, "ab") if log else subprocess.PIPE
     try:
-        # vde_switch ends when its input does, so it gets a pipe.
+        # vde_switch ends when its input ends, so it gets a pipe.
         child = subprocess.Popen([str(a) for a in arguments], stdin=subprocess.PIPE, stdout=out,
                                  stderr=subprocess.STDOUT)
     except OSError as error:
@@ -76,7 +76,7 @@ def cpu_ticks():
 
 
 def busy_processes():
-    """Who else uses the CPU now: [(name, pid, share of a core)]."""
+    """Processes that use the CPU now: [(name, pid, share of a core)]."""
     before = cpu_ticks()
     time.sleep(NOISE_SECONDS)
     per_second = os.sysconf("SC_CLK_TCK") * NOISE_SECONDS

@@ -1,8 +1,8 @@
 """Figures of stock programs on Weft: perftest, the start of a program, Open MPI.
 
-Programs run as scripts/stock runs them: unmodified, through `weft run`, as the user `nobody` when this is run as root. They
-share one fabric, which a sleeping program keeps, and the session of this process, as programs of one shell do. Nothing is bound
-to a core.
+Programs run as in scripts/stock: unmodified, through `weft run`, and as the user `nobody` if this is run as root. They share one
+fabric, which a sleeping program keeps alive, and the session of this process, like programs of one shell. They are not bound to
+cores.
 """
 import contextlib
 import os
@@ -24,14 +24,14 @@ sys.path.insert(0, str(ROOT / "tests" / "stock"))
 import kill_runs  # noqa: E402
 import stock  # noqa: E402
 
-STARTS = 5  # of a program, for one value
+STARTS = 5  # starts of a program for one value
 NEEDS_MPI = {"mpirun": "openmpi-bin", "mpicc": "libopenmpi-dev"}
 FIRST_PORT = 26000
-MIB = 1.048576  # perftest's "MB" in those of everything else here
+MIB = 1.048576  # factor from perftest's "MB" (2^20 bytes) to 10^6 bytes
 
 
 class Programs:
-    """Starts stock programs, bare or on a fabric that goes on until this ends. Made when first used."""
+    """Starts stock programs, without Weft or on a fabric that lives as long as this object. The fabric is made at first use."""
 
     def __init__(self, build):
         self.build, self.port = build, FIRST_PORT
@@ -53,7 +53,7 @@ class Programs:
         self.home = self.directory("home")
 
     def directory(self, name):
-        """One that the programs' user may write."""
+        """Makes a directory that the programs' user may write."""
         made = self.scratch / name
         for path, mode in ((made, 0o755), (made / "run", 0o700)):
             path.mkdir(mode=mode)
@@ -70,7 +70,7 @@ class Programs:
 
     @contextlib.contextmanager
     def running(self, command, bare=False, environment=None):
-        """A program for the time of a block; it is ended when it has not ended by then."""
+        """Runs a program for the duration of a block, and ends it afterwards if it still runs."""
         with tempfile.TemporaryFile(dir=self.scratch) as output:
             child = subprocess.Popen(self.words(command, bare), stdin=subprocess.DEVNULL, stdout=output,
                                      stderr=subprocess.STDOUT, cwd=self.home, process_group=0,
@@ -87,7 +87,7 @@ class Programs:
                             child.wait(3)
 
     def finish(self, command, bare=False, environment=None, home=None, timeout=60, may_fail=False):
-        """Standard output of a program that must succeed, or may fail."""
+        """Standard output of a program that must succeed unless `may_fail`."""
         home = home or self.home
         try:
             done = subprocess.run(self.words(command, bare), stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -100,13 +100,13 @@ class Programs:
         return done.stdout
 
     def compiled(self, name, compiler, *libraries):
-        """A program of tests/stock, compiled where it runs: what it includes and links is the distribution's."""
+        """Compiles a program of tests/stock with the headers and libraries of the distribution. @return its path"""
         program = self.scratch / name
         run([compiler, "-O2", "-o", program, ROOT / "tests" / "stock" / f"{name}.c", *libraries])
         return program
 
     def join(self):
-        """The fabric runs from here on."""
+        """Starts the fabric unless it runs already."""
         self.prepare()
         if not self.keeper:
             self.keeper = self.stack.enter_context(self.running(["sleep", "3600"]))
@@ -114,7 +114,7 @@ class Programs:
             self.finish(["true"])
 
     def exchange(self, command, bare=False, environment=None):
-        """What the client says of a server and a client that are the same program and find each other by a TCP port."""
+        """Runs a program as server and client, which meet at a TCP port. @return the client's output"""
         if bare:
             self.prepare()
         else:
@@ -127,7 +127,7 @@ class Programs:
 
 
 def last_row(text, columns):
-    """The last line of so many numbers, or "nan"."""
+    """The numbers of the last line that consists of `columns` numbers (or "nan")."""
     rows = [row for line in text.splitlines() if len(row := line.split()) == columns
             and all(re.fullmatch(r"[\d.]+|-?nan", word) for word in row)]
     if not rows:
@@ -142,7 +142,7 @@ class Perftest:
         self.programs = programs
 
     def latency(self, program, iterations, seen):
-        """Typical microseconds; what else is said of the distribution is kept."""
+        """Typical latency in microseconds; the other values of the distribution go to `seen`."""
         row = last_row(self.programs.exchange([program, "-F", "-s", "8", "-n", iterations]), 9)
         for name, column in (("average", 5), ("99 %", 7), ("99.9 %", 8)):
             seen.setdefault(name, []).append(row[column])
@@ -155,7 +155,7 @@ class Perftest:
 
 
 class SpinLatency:
-    """Two processes that wait by reading their memory: a program of ours, for the stock ones poll their CQ after each write."""
+    """Two processes that wait by reading memory. A program of ours, because perftest's programs poll their CQ after each write."""
 
     def __init__(self, programs, seconds):
         self.programs, self.seconds, self.program, self.seen = programs, seconds, None, {}
@@ -179,7 +179,7 @@ class Starts:
         self.programs, self.fabrics = programs, 0
 
     def once(self, bare=False, home=None):
-        """Without a device the program says so and fails."""
+        """Time of one start. Without a device the program fails."""
         begin = time.perf_counter()
         self.programs.finish(self.COMMAND, bare, home=home, may_fail=bare)
         return (time.perf_counter() - begin) * 1000
@@ -193,7 +193,7 @@ class Starts:
         return statistics.median(self.once() for _ in range(STARTS))
 
     def with_fabric(self):
-        """Waits until the fabric has ended, so that its end is in nobody's time."""
+        """Time of a start with a new fabric. Waits for the end of the fabric, so that it is in no other measurement."""
         self.programs.prepare()
         self.fabrics += 1
         home = self.programs.directory(f"fabric-{self.fabrics}")
@@ -203,9 +203,9 @@ class Starts:
 
 
 class PlainWork:
-    """Milliseconds of processor time of work that does not touch RDMA (plain_work.py)."""
+    """Processor time in milliseconds of work that does not use RDMA (plain_work.py)."""
 
-    PROGRAM = (ROOT / "bench" / "plain_work.py").read_text()  # handed over as text: the user need not reach our directory
+    PROGRAM = (ROOT / "bench" / "plain_work.py").read_text()  # passed as text: the user may have no access to our directory
 
     def __init__(self, programs):
         self.programs, self.runs = programs, 0
@@ -216,12 +216,12 @@ class PlainWork:
         self.programs.prepare()
         self.runs += 1
         home = self.programs.directory(f"plain-{self.runs}")
-        environment = {} if bare else {"XDG_RUNTIME_DIR": str(self.programs.home / "run")}  # the fabric is there
+        environment = {} if bare else {"XDG_RUNTIME_DIR": str(self.programs.home / "run")}  # the directory of the fabric
         return float(self.programs.finish(["python3", "-c", self.PROGRAM, what], bare, home=home, environment=environment))
 
 
 def plain_figures(programs):
-    """A program that starts maps one object more: for a shell that does nothing but start them that is what there is to see."""
+    """Figures of plain work. Each started program maps one more object, which matters for a shell that only starts programs."""
     work = PlainWork(programs)
     for what, program, bound in (("compile", "cc", 1.02), ("git", "git", 1.05), ("shell", "sh", 1.2)):
         yield Figure(f"stock_plain_{what}", "ms", lambda what=what: work.measure(what, False), lambda what=what: work.measure(what, True),
@@ -268,7 +268,8 @@ def ucx_latency(programs, iterations):
 
 
 def figures(programs, bare_way, bare_megabytes, bare_messages, quick):
-    """All of them. `bare_way()` is one way of the bare pipeline in us, `bare_megabytes()` and `bare_messages()` what it moves."""
+    """All figures of stock programs. References: `bare_way()` is one way of the bare pipeline in us, `bare_megabytes()` and
+    `bare_messages()` are its rates."""
     perftest, starts = Perftest(programs), Starts(programs)
     rounds = 10_000 if quick else 100_000
     pipeline = {name: "perftest" for name in ("ib_send_lat", "ib_write_lat", "ib_write_bw")}

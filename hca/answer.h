@@ -1,4 +1,4 @@
-// hca/answer.h -- what the calls of hca/ answer, and the errno that each answer is for a C program.
+// hca/answer.h -- the answers of the calls of hca/, and the errno of each answer for a C program.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ enum class Answer : uint8_t {
   kInvalid,       // an argument, attribute or state that does not fit
   kNoMemory,      // a limit of the adapter is reached, or a queue is full
   kBusy,          // other objects still use it
-  kAgain,         // nothing there, and the descriptor does not wait
-  kInterrupted,   // by a signal, while it waited
+  kAgain,         // nothing is there, and the descriptor is O_NONBLOCK
+  kInterrupted,   // a signal interrupted the wait
   kUnsupported,   // this device cannot do that
   kNoDescriptor,  // the process has no descriptor left
   kReentered,     // by a signal handler, which has interrupted another call of its thread on the device
@@ -28,7 +28,7 @@ enum class Answer : uint8_t {
 [[nodiscard]] Answer answer_of(adapter::PostResult result) noexcept;
 [[nodiscard]] Answer answer_of(adapter::ModifyResult result) noexcept;
 
-/// What a call makes: an object, or why there is none.
+/// Result of a call that makes an object: the object, or the reason why there is none.
 template <class T>
 struct Made {
   T* object = nullptr;

@@ -1,6 +1,6 @@
-// How it works: under the lock a notification goes to the end of its channel's list and a unit of the
-// descriptor is owed; the unit is written when the lock has been given back. A reader takes a unit before its
-// event, so a reader with a unit finds an event, unless that event's CQ has been destroyed meanwhile.
+// How it works: under the lock, notify() appends a notification to the channel's list and notes that the
+// descriptor is owed one unit. The unit is written after the lock is released. A reader takes a unit and then
+// the event, so it finds an event unless the event's CQ has been destroyed in between.
 #include "hca/channel.h"
 
 #include <new>
@@ -10,8 +10,8 @@
 namespace weft::hca {
 namespace {
 
-/// A poll that finds entries runs a turn each time it has taken this many, so that draining a queue costs
-/// little more than the copies and the link is still served.
+/// A poll that keeps finding entries runs a turn each time this many were taken. The link is thus still
+/// served, and draining a queue costs little more than the copies.
 constexpr uint32_t kEntriesPerTurn = 32;
 
 }  // namespace
@@ -46,7 +46,7 @@ Cq* CompletionChannel::take_first() noexcept {
   Cq* cq = first_;
   if (cq == nullptr) return nullptr;
   first_ = cq->waiting.next;
-  // One with more goes to the end: others have waited too.
+  // A CQ with further notifications goes to the end of the list, so that CQs take turns.
   const uint32_t left = --cq->waiting.notifications;
   if (left == 0) return cq;
   cq->waiting.next = nullptr;
@@ -133,7 +133,7 @@ void Cq::notify() noexcept {
 Answer Cq::resize(uint32_t cqes) noexcept {
   if (core().forked()) return Answer::kForked;
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return Answer::kInvalid;
-  FixedRing<adapter::WorkCompletion> room;  // taken, and the old one given back, outside the lock
+  FixedRing<adapter::WorkCompletion> room;  // allocated, and the old ring freed, outside the lock
   try {
     room = adapter::CompletionQueue::room_for(cqes);
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,4 @@
-// hca/channel.h -- completion queues, and the channel that tells which of them have got what they were
-// armed for.
+// hca/channel.h -- completion queues, and the channel that reports which armed queues have got an entry.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +15,20 @@ namespace weft::hca {
 
 class Cq;
 
-/// Any thread. The descriptor is readable once for each notification that waits.
+/// Any thread. The descriptor is readable while notifications wait, one unit per notification.
 class CompletionChannel final : public Object {
  public:
   CompletionChannel(ContextBase& context, std::shared_ptr<EventFd> descriptor);
 
   [[nodiscard]] int fd() const noexcept { return source_.descriptor->fd(); }
   [[nodiscard]] int poll_fd() const noexcept { return source_.descriptor->poll_fd(); }
-  /// Waits for the next notification unless fd() is O_NONBLOCK. `out` is set on kOk; the event must be
-  /// acknowledged before the CQ can be destroyed. kAgain, kInterrupted, kForked.
+  /// Waits for the next notification unless fd() is O_NONBLOCK. `out` is set only on kOk; the event must then
+  /// be acknowledged before the CQ can be destroyed. Other answers: kAgain, kInterrupted, kForked.
   [[nodiscard]] Answer get_event(Cq*& out);
 
   // ---- hca/ alone, under the device's lock --------------------
   void notify(Cq& cq) noexcept;
-  /// Drops the notifications of a CQ that ends. @return how many there were
+  /// Drops the notifications of a CQ that is being destroyed. @return their number
   uint32_t forget(Cq& cq) noexcept;
   [[nodiscard]] Answer release() noexcept override;
 
@@ -47,24 +46,27 @@ class Cq final : public NotifiedObject {
   Cq(ContextBase& context, void* user, adapter::CompletionQueue& queue, CompletionChannel* channel) noexcept
       : NotifiedObject(context, user, queue), channel_(channel) {}
 
-  /// Takes up to out.size() completions, oldest first; drives the adapter when there are none. @return how
-  /// many; 0 in a signal handler that has interrupted another call on the device; -1 in a child after fork().
+  /// Takes up to out.size() completions, oldest first; if there are none, drives the adapter and looks again.
+  /// @return the number taken; 0 in a signal handler that has interrupted another call on the device; -1 in a
+  /// child after fork()
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept {
     Instant at;
     return poll(out, at);
   }
-  /// The same; unless it answers -1, `at` is when it looked.
+  /// The same. `at` is set to the time of the call unless it returns -1.
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
-  /// The next entry of a batch that poll() has begun. One whose event was not taken yet ends the batch,
-  /// once: a program that armed the queue before it began would take an event without an entry later.
+  /// Takes the next entry of a batch that poll() has begun; 0 when the batch ends. If a completion event of
+  /// this CQ waits at the channel, the batch ends once at the entry that caused it: otherwise a program that
+  /// armed the queue before the batch would later get an event without an entry.
   [[nodiscard]] int poll_next(adapter::WorkCompletion& out) noexcept;
-  /// Asks for one notification with the next entry, or the next solicited or failed one. Entries that wait
-  /// already make none: poll again afterwards.
+  /// Asks for one notification, at the next entry or at the next solicited or failed one. Entries already in
+  /// the queue cause no notification, so poll again after this call.
   Answer arm(bool solicited_only) noexcept;
-  /// Acknowledges events that get_event() gave.
+  /// Acknowledges events that get_event() returned.
   void ack_events(uint32_t count) noexcept;
   [[nodiscard]] adapter::CqInfo query() const noexcept;
-  /// Another number of entries; kInvalid when it cannot be, or more wait.
+  /// Changes the number of entries. kInvalid when the number is out of range or less than the entries in the
+  /// queue.
   [[nodiscard]] Answer resize(uint32_t cqes) noexcept;
   [[nodiscard]] CompletionChannel* channel() const noexcept { return channel_; }
 
@@ -79,7 +81,7 @@ class Cq final : public NotifiedObject {
 
  private:
   CompletionChannel* channel_;
-  std::unique_ptr<adapter::CompletionQueue> memory_;  // of the adapter's queue once it has ended
+  std::unique_ptr<adapter::CompletionQueue> memory_;  // the adapter's queue after release()
   uint32_t taken_since_turn_ = 0;
 };
 

@@ -20,7 +20,7 @@ Context::~Context() = default;
 
 // ---- making --------------------
 
-/// Hands the object to this context. Under the lock.
+/// Adds the object to this context's list. Under the lock.
 template <class T>
 T* Context::keep(std::unique_ptr<T> object) noexcept {
   object->books.older = newest_;
@@ -52,7 +52,7 @@ Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* use
   if (core().forked()) return {.answer = Answer::kForked};
   if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return {.answer = Answer::kInvalid};
   if (channel != nullptr && &channel->context() != this) return {.answer = Answer::kInvalid};
-  auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // taken outside the lock
+  auto room = std::make_unique<adapter::CompletionQueue>(cqes);  // allocated outside the lock
   auto made = std::make_unique<Cq>(*this, user, *room, channel);
   const Hold hold(core());
   if (!core().adapter.create_cq(std::move(room))) return {.answer = Answer::kNoMemory};
@@ -66,7 +66,7 @@ Made<XrcDomain> Context::open_xrcd(const XrcOpen& open) {
   DeviceCore& device = core();
   if (device.forked()) return {.answer = Answer::kForked};
   auto domain = std::make_unique<XrcDomain>(*this, open.file);
-  SharedXrcds entry;  // its place among those that are shared
+  SharedXrcds entry;  // the entry for the list of shared domains, allocated outside the lock
   if (open.file) entry.emplace(*open.file, SharedXrcd{});
   const Hold hold(device);
   const auto shared = open.file ? device.xrcds.find(*open.file) : device.xrcds.end();
@@ -114,7 +114,8 @@ Made<Srq> Context::create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges
 
 namespace {
 
-/// Queues of an XRC domain serve its targets, which name none, and initiators receive nothing.
+/// Whether a QP of this type may name the queue. SRQs of an XRC domain serve its targets, which name none;
+/// XRC initiators receive nothing.
 bool serves(const Srq& queue, adapter::QpType type) noexcept {
   return queue.queue().config.xrcd == adapter::XrcdId() && type != adapter::QpType::kXrcSend;
 }
@@ -276,7 +277,8 @@ void Context::unlink(Object& object) noexcept {
   (newer != nullptr ? newer->books.older : newest_) = older;
 }
 
-/// Newest first: an object is older than those that use it, except a region than the windows bound to it.
+/// Releases newest objects first, because an object is newer than those it uses. The exception is a region,
+/// which may be newer than a window bound to it: the second pass releases such regions.
 Object* Context::release_all() noexcept {
   Object* ended = nullptr;
   for (int pass = 0; pass < 2; ++pass) {

@@ -1,5 +1,6 @@
-// hca/device.h -- an adapter with its ports as a program has it that uses the verbs: several threads, calls
-// that wait, fork(), and a helper thread that drives while no caller does. docs/consumer.md.
+// hca/device.h -- an adapter with its ports for a program that uses the verbs: calls from several threads,
+// calls that wait, fork(), and a helper thread that drives the adapter while no caller does.
+// docs/consumer.md.
 #pragma once
 
 #include <poll.h>
@@ -27,67 +28,68 @@ class Spaces;
 /// Any thread, unless a call says otherwise.
 class Device {
  public:
-  /// `random` gives QPNs, PSNs and keys, `link_random` the nonces of links; two objects, because two
-  /// threads may ask at a time. Neither is asked under the lock (hca/random_stock.h). All three must outlive
-  /// the device.
+  /// `random` gives QPNs, PSNs and keys; `link_random` gives the nonces of links. They are two objects
+  /// because two threads may draw at the same time. The lock is not held while either is called
+  /// (hca/random_stock.h). Clock and both sources must outlive the device.
   Device(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   // ---- before the first open() --------------------
-  /// The next port, over a link that this device keeps up. Nothing is joined before help() or
-  /// wait_for_ports().
+  /// Adds a port over a link that this device keeps up. The link joins in help() or wait_for_ports(), not
+  /// before.
   Status add_link(const fabric::LinkEndpointConfig& config);
-  /// The next port, which its owner keeps up; it must outlive the device.
+  /// Adds a port that its owner keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
-  /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows its QPs there
-  /// (hca/qp_table.h); false when it is full.
-  /// The page must outlive the device.
+  /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows the device's
+  /// QPs there (hca/qp_table.h). False when the page is full. The page must outlive the device.
   bool publish(StatsPage& page, std::string_view prefix);
-  /// Null: the adapter stands still while no caller drives it. Must outlive the device or be replaced.
+  /// With null the adapter stands still while no caller drives it. The helper must outlive the device or be
+  /// replaced.
   void set_helper(Helper* helper) noexcept;
 
-  /// Null: failures are shown on the page alone. Must outlive the device or be replaced.
+  /// With null failures appear only on the page. The sink must outlive the device or be replaced.
   void set_failure_sink(FailureSink* sink) noexcept;
 
-  /// Waits until every port is up, driving meanwhile. False when the time has passed.
+  /// Drives the adapter until every port is up. False when `limit` has passed.
   [[nodiscard]] bool wait_for_ports(Duration limit);
-  /// Why the first port that is not up is not.
+  /// Says why a port is not up; of several, the first.
   [[nodiscard]] MissingPort missing_port();
   [[nodiscard]] Made<Context> open();
-  /// Regions over effective, virtual and physical addresses become possible, by the tables of `manager`. It
-  /// outlives the device. Once. docs/memory.md.
+  /// Makes regions over effective, virtual and physical addresses possible, by the tables of `manager`, which
+  /// must outlive the device. Call once. docs/memory.md.
   [[nodiscard]] Spaces& use_manager(adapter::MemoryManager& manager);
-  /// Destroys what the context still has, without waiting for acknowledgements of work requests. The last one
-  /// waits as finish() does: its program may end in whatever way.
+  /// Destroys the remaining objects of the context without waiting for acknowledgements of work requests.
+  /// Closing the last context waits up to kFinishMax for cells as finish() does, because the process may then
+  /// end without calling finish().
   void close(Context* context) noexcept;
-  /// The process ends, with whatever it has open: acknowledges what its QPs have received, and waits until
-  /// the switch has what was sent over links that lose it with the process (ZeroMQ), kFinishMax at most.
-  /// False when that time has passed, or another thread has held the device for as long -- be it the one that
-  /// the caller has interrupted as a signal handler.
+  /// Call when the process ends, with objects still open. Acknowledges what its QPs have received. Then waits
+  /// until the switch has all cells of links that lose cells with the process (ZeroMQ), for at most
+  /// kFinishMax. False when that time has passed, or when another thread holds the device for kFinishMax. The
+  /// latter includes the thread that the calling signal handler has interrupted.
   bool finish() noexcept;
-  /// False when another thread holds the device longer than `limit`. Unlike any other call this one may
-  /// interrupt it.
+  /// False when another thread holds the device longer than `limit`. A signal handler that interrupted a call
+  /// of the device may make this call, and no other.
   [[nodiscard]] bool answers(Duration limit) noexcept;
 
   [[nodiscard]] const adapter::AdapterLimits& limits() const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept;
   /// kInvalid when there is no such port.
   [[nodiscard]] Answer query_port(uint8_t port, PortState& out) noexcept;
-  /// The QP of that number goes to the error state, so that what is posted there completes: its peer is known
-  /// to be gone. Nothing happens when there is none.
+  /// Moves the QP to the error state, so that its posted requests complete, because its peer is known to be
+  /// gone. Does nothing when no QP has this number.
   void fail_qp(Qpn number) noexcept;
   [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
   [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
-  /// Cells that failed validation, for whatever reason.
+  /// Cells that failed validation, for all reasons together.
   [[nodiscard]] uint64_t bad_cells() const noexcept;
 
-  // ---- the helper's --------------------
-  /// One look: drives when no caller does. `links_ready`: a descriptor of wait_fds() was ready. `stays`: the
-  /// helper comes again at once, so no peer need wake it.
+  // ---- calls of the helper --------------------
+  /// One look: tends the links, and drives the adapter if no caller does. `links_ready`: a descriptor of
+  /// wait_fds() was ready. `stays`: the helper calls again at once, so peers need not wake it.
   [[nodiscard]] Helped help(bool links_ready, bool stays = false) noexcept;
-  /// Adds the descriptors whose readiness asks for help().
+  /// Appends the descriptors that the helper must wait for.
   void wait_fds(std::vector<pollfd>& out);
 
  private:

@@ -1,4 +1,5 @@
-// hca/device_config.h -- what a device is made as, what it counts, what it asks of its helper.
+// hca/device_config.h -- configuration of a device, its counters, and its interfaces to helper and failure
+// sink.
 #pragma once
 
 #include <cstdint>
@@ -17,39 +18,41 @@ namespace weft::hca {
 struct DeviceConfig {
   Guid guid{};
   adapter::AdapterLimits limits = hca_limits();
-  /// An access to memory that the program has unmapped under a region ends the QP, instead of being dropped
-  /// as hardware does that holds the pages (docs/memory.md).
+  /// What happens when a transfer accesses registered memory that the program has unmapped. True: the QP
+  /// fails. False: the access is dropped; hardware would still reach the pages, which it keeps
+  /// (docs/memory.md).
   bool strict_memory = true;
 };
 
-/// What a device asks of the thread that helps it. Called without the device's lock, by any thread.
+/// The thread that helps a device. The device calls it from any thread, without holding its lock.
 class Helper {
  public:
   virtual ~Helper() = default;
-  /// Begins to call Device::help(). False when there can be no thread.
+  /// Starts calling Device::help(). False when no thread can be made.
   [[nodiscard]] virtual bool start() noexcept = 0;
-  /// Ends its wait: help() is to be called now.
+  /// Ends the helper's wait: it must call help() now.
   virtual void kick() noexcept = 0;
 };
 
-/// Hears why requests and messages of a device have failed. Called without the device's lock, by any thread
-/// that has called the device.
+/// Receives the failures of requests and messages of a device. Called without the device's lock, by any
+/// thread that calls the device.
 class FailureSink {
  public:
   virtual ~FailureSink() = default;
   virtual void failed(const Failure& failure) noexcept = 0;
 };
 
-/// A process that ends waits at most this long for its switch to take the last cells, and for the device.
+/// Longest wait at the end of a process, for its switch to take the last cells and for a thread that holds
+/// the device.
 inline constexpr Duration kFinishMax = std::chrono::milliseconds(100);
 
 enum class DeviceCounter : uint8_t {
   kCallerTurns,
   kHelperTurns,
-  kHelperLooks,  // it looked, and callers were driving
+  kHelperLooks,  // looks of the helper that found callers driving
   kHelperKicks,
-  kPeerWakes,   // noted under the lock and sent after it
-  kGoneMemory,  // accesses to memory that has gone, which were dropped
+  kPeerWakes,   // bells of peers, noted under the lock and rung after it
+  kGoneMemory,  // accesses to unmapped memory that were dropped
   kCount
 };
 [[nodiscard]] constexpr CounterNames<DeviceCounter> counter_labels(DeviceCounter /*of*/) noexcept {
@@ -58,7 +61,7 @@ enum class DeviceCounter : uint8_t {
 
 struct PortState {
   bool up = false;
-  fabric::CellPortInfo info{};  // of when it was last up
+  fabric::CellPortInfo info{};  // as of the last time that the port was up
 };
 
 /// Why a port is not up.
@@ -68,10 +71,10 @@ struct MissingPort {
   bool later = false;  // see fabric::JoinTrouble
 };
 
-/// What a look of the helper has come to.
+/// Result of one look of the helper.
 struct Helped {
-  Instant until;  // when to look again at the latest; Instant::min() is at once
-  int work = 0;   // that it found; none also while callers drive
+  Instant until;  // latest time of the next look; Instant::min(): at once
+  int work = 0;   // units of work found; 0 also while callers drive
 };
 
 }  // namespace weft::hca

@@ -1,7 +1,7 @@
-// How it works: a call takes the lock, works on the adapter and runs a turn; events and notifications that
-// the turn made go to the lists of their objects, still under the lock. What the kernel has to be asked for
-// is noted meanwhile and done when the lock has been given back (run_errands()). The helper comes by the
-// same door; it alone tends the links, under a lock of its own.
+// How it works: a call takes the lock, works on the adapter and runs a turn. Events and notifications of the
+// turn go to the lists of their objects under the lock. System calls that they need (wake-ups, writes to
+// event descriptors) are only noted as errands under the lock and are made after it is released
+// (run_errands()). The helper takes the same lock. It alone tends the links, under a lock of its own.
 #include "hca/device_core.h"
 
 #include <algorithm>
@@ -16,13 +16,15 @@
 namespace weft::hca {
 namespace {
 
-/// A caller that is about to wait looks again so often when something keeps arriving; then the helper takes
+/// A caller that is about to wait runs up to this many turns while cells keep arriving; then the helper takes
 /// over.
 constexpr int kLooksBeforeWaiting = 4;
 constexpr size_t kLinksMax = 255;
-constexpr size_t kFdsPerPort = 4;            // at most; room for them is made before the lock
-constexpr uint32_t kStockRandom = 1U << 31;  // beside the kinds of adapter::SupplyKind
-constexpr Duration kPassOnPause = 50us;      // a switch on this machine answers in some tens of them
+// Upper limit; room for them is reserved before the lock is taken.
+constexpr size_t kFdsPerPort = 4;
+constexpr uint32_t kStockRandom = 1U << 31;  // a bit beside those of adapter::SupplyKind
+// A switch on this machine answers within some tens of microseconds.
+constexpr Duration kPassOnPause = 50us;
 
 }  // namespace
 
@@ -126,7 +128,7 @@ void DeviceCore::deliver_events() noexcept {
 
 void DeviceCore::deliver(const adapter::AsyncEvent& event) noexcept {
   const std::optional<EventKind> kind = kind_of(event.kind);
-  // InfiniBand has the event for errors that no completion can report.
+  // The QP fatal event is only for errors that no completion reports (InfiniBand).
   if (!kind || (event.kind == adapter::AsyncEventKind::kQpFatal && event.completed)) return;
   const bool of_object = event.cq != nullptr || event.srq != nullptr || event.qpn != Qpn(0);
   if (of_object && event.user == nullptr) return;
@@ -188,7 +190,8 @@ void DeviceCore::run_errands() noexcept {
   while (run_bag()) lock.lock();
 }
 
-/// A part of them, and what it kept alive ends here too, without the lock. True when there is more.
+/// Runs one bag of errands after releasing the lock; destructors of what the bag kept alive also run here.
+/// True when errands are left.
 bool DeviceCore::run_bag() noexcept {
   Errands::Bag bag = errands.take();
   const bool more = !errands.empty();
@@ -254,7 +257,8 @@ void DeviceCore::take(Stock& stock) noexcept {
   if (stock.drawn) random.take(*stock.drawn);
 }
 
-/// Before a turn finds nothing left; one that has found too little waits for this.
+/// Refills the tables before a turn finds them empty. A turn that found too little has deferred its work
+/// until then.
 void DeviceCore::restock() noexcept {
   std::unique_lock guard(lock);
   for (uint32_t kinds = lacks(); kinds != 0; kinds = lacks()) {
@@ -264,12 +268,12 @@ void DeviceCore::restock() noexcept {
       stock = fetch(kinds);
     } catch (const std::bad_alloc&) {
       const std::lock_guard again(lock);
-      return adapter.go_without();  // tables that lack memory ask again
+      return adapter.go_without();  // tables that lack memory ask again later
     }
     guard.lock();
     take(*stock);
     guard.unlock();
-    stock.reset();  // what others have fetched meanwhile
+    stock.reset();  // frees what was not needed because another thread fetched it too
     guard.lock();
   }
 }
@@ -290,10 +294,11 @@ void DeviceCore::need_helper() noexcept {
   if (!std::exchange(helper_wanted_, true)) errands.start_helper = true;
 }
 
-/// Without the helper the adapter stands still while no caller drives it.
+/// The device is reported as failed because without a helper the adapter stands still while no caller drives
+/// it.
 void DeviceCore::helper_failed() noexcept {
   const Hold hold(*this);
-  helper_wanted_ = false;  // the next call that needs it tries again
+  helper_wanted_ = false;  // the next call that needs the helper tries again
   raise({.kind = EventKind::kDeviceFatal});
 }
 
@@ -367,7 +372,7 @@ void DeviceCore::wait_fds(std::vector<pollfd>& out) {
   if (path_ports.empty()) return;
   out.reserve(out.size() + kFdsPerPort * path_ports.size());
   const Hold hold(*this);
-  if (!ports_prepared_) return;  // their descriptors mean something to who has prepared only
+  if (!ports_prepared_) return;  // descriptors signal arrivals only after prepare_ports()
   for (const fabric::CellPort* port : path_ports) port->wait_fds(out);
 }
 

@@ -1,4 +1,4 @@
-// hca/device_core.h -- the device behind device.h: the lock, the adapter and what is noted during a turn.
+// hca/device_core.h -- the object behind Device: the lock, the adapter, and the errands noted during a turn.
 // Internal to hca/.
 #pragma once
 
@@ -34,7 +34,7 @@ class DeviceCore final : private adapter::GoneMemory {
   DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
 
   [[nodiscard]] bool forked() const noexcept { return fork_guard.forked(); }
-  /// Gives the lock back and does what was noted under it.
+  /// Releases the lock and runs the errands noted under it.
   void leave() noexcept {
     if (errands.empty()) [[likely]] {
       lock.unlock();
@@ -44,63 +44,68 @@ class DeviceCore final : private adapter::GoneMemory {
   }
 
   // ---- under the lock --------------------
-  /// One bounded turn of the adapter; its events go to their objects.
+  /// Runs one bounded turn of the adapter and delivers its events. @return units of work done
   int turn(Instant now) noexcept;
-  /// A turn of a caller, who drives from now on.
+  /// A turn by a caller, which then counts as driving the adapter.
   void caller_turn(Instant now) noexcept;
   void caller_polls(Instant now) noexcept;
-  /// A caller is about to wait: the links are told to wake the helper, or it drives at once.
+  /// A caller is about to wait: arms the links so that a peer's next flit wakes the helper. If cells keep
+  /// arriving, kicks the helper to drive at once.
   void caller_waits(Instant now) noexcept;
   void deliver_events() noexcept;
-  /// A QP has left RESET.
+  /// Starts the helper, once a QP has left RESET or a call waits.
   void need_helper() noexcept;
   void acknowledge(Object& object, uint32_t events) noexcept;
-  /// True when nothing waits at any port; then a peer's next flit wakes the helper.
+  /// Prepares all ports for sleeping. True when nothing waits at any port; then a peer's next flit wakes the
+  /// helper.
   [[nodiscard]] bool prepare_ports() noexcept;
   void finish_ports() noexcept;
   void add(ContextBase& context) noexcept;
   void forget(ContextBase& context) noexcept;
-  /// The QP of a number; null when there is none.
+  /// The QP with this number; null when there is none.
   [[nodiscard]] Object* find_qp(Qpn number) const noexcept;
   void raise(const AsyncEvent& event) noexcept;
 
-  /// What calls take of the tables, to be had without the lock: memory, and random numbers.
+  /// What objects are made from and what must be fetched without the lock: memory for tables, and random
+  /// numbers.
   struct Stock {
     adapter::Supplies supplies;
     std::optional<RandomStock::Draw> drawn;
   };
-  /// Kinds of what there is little of; 0: a call may make an object.
+  /// Bits of the kinds that run short (adapter::SupplyKind, kStockRandom); 0: a call may make an object.
   [[nodiscard]] uint32_t lacks() const noexcept;
   void take(Stock& stock) noexcept;
 
   // ---- without the lock --------------------
-  /// At least what one call takes.
+  /// Fetches at least as much of each kind as one call takes.
   [[nodiscard]] Stock fetch(uint32_t kinds);
-  /// Before a call waits for an event: a turn, and caller_waits(). False in a child after fork().
+  /// Runs a turn and caller_waits() before a call waits for an event. False in a child after fork().
   [[nodiscard]] bool prepare_to_wait() noexcept;
-  /// Waits until every event of `object` that was taken is acknowledged.
+  /// Waits until the program has acknowledged all events of `object` that it took.
   void wait_for_acknowledgements(const Object& object) noexcept;
   [[nodiscard]] Helped help(bool links_ready, bool stays) noexcept;
-  /// Joins, looks for peers and frees dead links, if that is due or `now_due`. @return when it is due again
+  /// Joins, watches peers and frees dead links, if that is due or `now_due` is set. @return when it is due
+  /// again
   Instant tend_links(Instant now, bool now_due) noexcept;
   [[nodiscard]] MissingPort missing_port();
   void wait_fds(std::vector<pollfd>& out);
-  /// Shows what has failed and tells the sink of it. One thread does so at a time, and takes what fails
-  /// meanwhile, too.
+  /// Shows new failures on the page and passes them to the sink. One thread does so at a time; it also takes
+  /// the failures that happen meanwhile.
   [[gnu::cold]] void tell_failures() noexcept;
-  /// Before the process ends: last words, failures that people have not been told of, cells that would be
-  /// lost. Two waits of `limit` at most. False when cells may be lost.
+  /// Call before the process ends: sends last acknowledgements, passes on failures, and waits for cells that
+  /// would be lost. Waits twice for at most `limit`. False when cells may be lost.
   [[nodiscard]] bool finish(Duration limit) noexcept;
-  /// Drives until no link has anything that would be lost with the process. False when it is `until`.
+  /// Drives the adapter until no link holds cells that would be lost with the process. False at the time
+  /// `until`.
   [[nodiscard]] bool pass_on(Instant until) noexcept;
 
   EngineLock lock;
   const Clock& clock;
-  RandomStock random;  // of the adapter
+  RandomStock random;  // for the adapter
   RandomSource& link_random;
   ForkGuard fork_guard;
   fabric::WakeList wakes;
-  std::vector<std::unique_ptr<KeptLink>> links;  // before the adapter, which uses them
+  std::vector<std::unique_ptr<KeptLink>> links;  // declared before the adapter, which uses them
   adapter::ChannelAdapter adapter;
   Errands errands;
   Drive drive;
@@ -110,10 +115,11 @@ class DeviceCore final : private adapter::GoneMemory {
   FailureTable shown_failures;
 
   std::vector<fabric::CellPort*> ports;
-  std::vector<fabric::CellPort*> path_ports;  // of those, the ones without a supervisor
-  adapter::AddressSpaces* spaces = nullptr;   // the adapter's; null without a memory manager
-  SharedXrcds xrcds;                          // those that are opened by a file
-  ContextBase* contexts = nullptr;            // newest first
+  // The ports without LinkUpkeep, which are polled on the path.
+  std::vector<fabric::CellPort*> path_ports;
+  adapter::AddressSpaces* spaces = nullptr;  // the adapter's; null without a memory manager
+  SharedXrcds xrcds;                         // domains that were opened by a file
+  ContextBase* contexts = nullptr;           // newest first
   CounterSet<DeviceCounter> counters;
 
  private:
@@ -129,15 +135,15 @@ class DeviceCore final : private adapter::GoneMemory {
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   uint32_t destroyers_ = 0;                    // threads in wait_for_acknowledgements()
-  std::atomic<uint32_t> acknowledgements_{0};  // steps with each that a destroyer may wait for
+  std::atomic<uint32_t> acknowledgements_{0};  // steps with each acknowledgement while a destroyer waits
 
-  std::atomic<bool> link_broken_{false};  // one must be taken out
+  std::atomic<bool> link_broken_{false};  // a faulty link must be taken out
 
-  bool gone_said_ = false;  // the helper's
+  bool gone_said_ = false;  // used by the helper only
 
-  bool telling_ = false;  // a thread tells failures
+  bool telling_ = false;  // a thread passes failures on
 
-  std::mutex upkeep_;  // of the links; never taken by a call of the data path
+  std::mutex upkeep_;  // lock for tending the links; calls of the data path never take it
   Instant tend_at_ = Instant::min();
 };
 
@@ -158,7 +164,7 @@ class Hold {
   Instant now_;
 };
 
-/// The same for a call that makes an object: what that takes of the tables is in stock.
+/// Like Hold, for a call that makes an object: the tables have what an object takes.
 class HoldToMake {
  public:
   explicit HoldToMake(DeviceCore& core);
@@ -168,7 +174,7 @@ class HoldToMake {
 
  private:
   DeviceCore& core_;
-  std::optional<DeviceCore::Stock> left_;  // fetched, and others have done so too: given back behind the lock
+  std::optional<DeviceCore::Stock> left_;  // fetched but not needed: freed after the lock is released
 };
 
 }  // namespace weft::hca

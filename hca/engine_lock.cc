@@ -1,6 +1,6 @@
-// How it works: a thread that finds the lock taken spins as long as a turn usually takes, then offers its
-// core to others, because the owner may have lost its own, and then sleeps a little at a time. Threads that
-// come while another waits let that one go first.
+// How it works: a thread that finds the lock taken spins about as long as a turn takes. Then it yields its
+// core, because the owner may have lost its own, and at last it sleeps 50 us at a time. A thread that comes
+// while another one waits lets that one go first.
 #include "hca/engine_lock.h"
 
 #include <sched.h>
@@ -14,7 +14,7 @@
 namespace weft::hca {
 namespace {
 
-constexpr uint32_t kSpins = 128;  // about one turn
+constexpr uint32_t kSpins = 128;  // about the length of one turn
 constexpr uint32_t kYields = 16;
 constexpr long kSleepNs = 50'000;  // NOLINT(google-runtime-int): timespec
 

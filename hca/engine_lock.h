@@ -1,5 +1,5 @@
-// hca/engine_lock.h -- the lock of one device. Uncontended it is one compare-and-exchange to take and a plain
-// store to give back; no thread sleeps in the kernel on it, so giving back never makes a system call.
+// hca/engine_lock.h -- the lock of one device. Uncontended, taking it is one compare-and-exchange and
+// releasing it one plain store. No thread sleeps in the kernel for it, so release never enters it.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,11 @@
 
 namespace weft::hca {
 
-/// Its address tells a thread from all others that live.
+/// Its address identifies a thread among those that live.
 inline thread_local constinit char this_thread [[gnu::tls_model("initial-exec")]] = 0;
 
-/// Fits std::lock_guard. Held for one bounded turn of an adapter at most, and never over a system call, but
-/// for what docs/consumer.md names.
+/// Fits std::lock_guard. Held for at most one bounded turn of an adapter, and never during a system call
+/// except those that docs/consumer.md names.
 class EngineLock {
  public:
   /// A thread that has the lock would wait for itself: lock() then says so and ends the process.
@@ -23,7 +23,7 @@ class EngineLock {
   [[nodiscard]] bool is_mine() const noexcept {
     return holder_.load(std::memory_order_relaxed) == &this_thread;
   }
-  /// Waits for the lock at least one second; false when it is still taken then.
+  /// Waits for the lock for at least one second. False when it is still taken then.
   [[nodiscard]] bool lock_within_a_second() noexcept { return take(kRoundsOfASecond); }
   [[nodiscard]] bool try_lock() noexcept {
     const char* none = nullptr;
@@ -36,7 +36,8 @@ class EngineLock {
   static constexpr uint32_t kRoundsOfASecond = 20'200;  // the first 144 do not sleep, the others 50 us each
 
   [[nodiscard]] bool take(uint32_t rounds) noexcept {
-    // A thread that polls without a pause would take the lock again before a waiting one is awake.
+    // A thread that polls without a pause would otherwise take the lock again before a waiting thread has
+    // woken.
     if (waiters_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       give_way();
     // Pairs with the store in unlock().
@@ -44,7 +45,7 @@ class EngineLock {
   }
   [[gnu::cold]] void lock_patiently() noexcept;
   void give_way() const noexcept;
-  /// False when the lock is still taken after `rounds` looks.
+  /// Makes up to `rounds` attempts. False when the lock is still taken.
   [[nodiscard]] bool wait(uint32_t rounds) noexcept;
 
   alignas(64) std::atomic<const char*> holder_{nullptr};  // this_thread of the one that has it

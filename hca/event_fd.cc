@@ -16,8 +16,8 @@ std::shared_ptr<EventFd> EventFd::create() {
 }
 
 void EventFd::add(uint64_t units) noexcept {
-  // Cannot wait: the counter would have to be near 2^64. Not write(): a program's calls of that on this
-  // descriptor may be led elsewhere (preload/).
+  // Never blocks: that would take a counter near 2^64. Uses eventfd_write() because the preloaded object may
+  // redirect write() on a program's descriptors (preload/).
   if (fd_.can_wake()) static_cast<void>(eventfd_write(fd_.get(), units));
 }
 

@@ -1,6 +1,6 @@
-// hca/event_fd.h -- a descriptor that is readable while events wait: an eventfd in semaphore mode, one
-// readable unit per event. A program may poll it, make it O_NONBLOCK and read it through the calls of hca/
-// only.
+// hca/event_fd.h -- a descriptor that is readable while events wait: an eventfd in semaphore mode with one
+// unit per event. A program may poll it and make it O_NONBLOCK, but may read it only through the calls of
+// hca/.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace weft::hca {
 
-/// Any thread. Every call but fd() is a system call.
+/// Any thread. Every call except fd() makes a system call.
 class EventFd {
  public:
   /// Null when the process has no descriptor left.
@@ -28,35 +28,34 @@ class EventFd {
   [[nodiscard]] int poll_fd() const noexcept { return fd_.is_ours() ? fd_.get() : -1; }
   void add(uint64_t units) noexcept;
   /// Takes one unit; waits for it unless the descriptor is O_NONBLOCK. kOk, kAgain, kInterrupted.
-  /// pthread_cancel() may end the wait, which unwinds the callers: none of them is noexcept or holds a
-  /// lock.
+  /// pthread_cancel() may end the wait and unwind the callers, so no caller is noexcept or holds a lock.
   [[nodiscard]] Answer take();
-  /// Takes one unit if there is one, whatever the descriptor's flags say.
+  /// Takes one unit if there is one; never waits, even if the descriptor is not O_NONBLOCK.
   void take_back() noexcept;
 
  private:
   GuardedFd fd_;
 };
 
-/// A descriptor with the units it is owed. Owner: the holder of the device's lock.
+/// A descriptor and the number of units still to be written to it. Owner: the holder of the device's lock.
 struct EventSource {
   std::shared_ptr<EventFd> descriptor;
-  int64_t owed = 0;             // units to write; negative: to take back
-  EventSource* next = nullptr;  // of those that are owed something
+  int64_t owed = 0;             // units to write; negative: units to take back
+  EventSource* next = nullptr;  // in the list of sources with units owed
   bool listed = false;
 };
 
-/// Errands that are wanted or not.
+/// Errands without data: each is wanted or not.
 struct Wants {
   bool kick_helper = false;
   bool start_helper = false;
-  bool tell_destroyers = false;  // an event was acknowledged that a destroyer may wait for
-  bool restock = false;          // a table has little room left
-  bool tell_failures = false;    // requests have failed that people may hear of
-  std::array<bool, 3> unused{};  // one word in all
+  bool tell_destroyers = false;  // an acknowledgement came that a destroyer may wait for
+  bool restock = false;          // a table runs short
+  bool tell_failures = false;    // failures wait to be passed on
+  std::array<bool, 3> unused{};  // makes Wants one 64-bit word
 };
 
-/// What the calls of a device want of the kernel: noted under its lock, done after it was given back.
+/// System calls that the calls of a device need: noted under its lock, made after the lock is released.
 /// Owner: the holder of the lock.
 class Errands : public Wants {
  public:
@@ -65,14 +64,14 @@ class Errands : public Wants {
   [[nodiscard]] bool empty() const noexcept {
     return owing_ == nullptr && wakes_.empty() && std::bit_cast<uint64_t>(static_cast<Wants>(*this)) == 0;
   }
-  /// One more event of this source has come.
+  /// One more event of this source waits.
   void owe(EventSource& source) noexcept { add(source, 1); }
-  /// Events of this source were dropped before they were taken.
+  /// `events` events of this source were dropped before they were taken.
   void take_back(EventSource& source, uint32_t events) noexcept { add(source, -int64_t{events}); }
   /// The source ends.
   void forget(const EventSource& source) noexcept;
 
-  /// A part of what is to be done; it keeps alive what it needs.
+  /// A bounded part of the errands. It keeps alive the objects that it needs.
   struct Bag : Wants {
     static constexpr size_t kMost = 8;
     struct Units {
@@ -81,22 +80,22 @@ class Errands : public Wants {
     };
     std::array<std::shared_ptr<fabric::PeerBell>, kMost> bells;
     std::array<Units, kMost> units;
-    /// Bells that ring() rings.
+    /// Number of bells that ring() rings.
     [[nodiscard]] uint32_t peers() const noexcept {
       return static_cast<uint32_t>(
           std::count_if(bells.begin(), bells.end(), [](const auto& b) { return b != nullptr; }));
     }
-    /// The system calls of bells and units.
+    /// Rings the bells and writes or takes back the units, by system calls.
     void ring() noexcept;
   };
-  /// Call again until empty().
+  /// Takes out one bag; call again until empty().
   [[nodiscard]] Bag take() noexcept;
 
  private:
   void add(EventSource& source, int64_t units) noexcept;
 
   fabric::WakeList& wakes_;
-  EventSource* owing_ = nullptr;  // newest first, each once
+  EventSource* owing_ = nullptr;  // newest first, each source once
 };
 
 }  // namespace weft::hca

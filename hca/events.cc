@@ -80,8 +80,8 @@ std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept {
       return EventKind::kPortActive;
     case adapter::AsyncEventKind::kPortDown:
       return EventKind::kPortError;
-    case adapter::AsyncEventKind::kPortExpired:  // each QP of the port has an event of its own
-    case adapter::AsyncEventKind::kPageFault:    // for the driver; the QP has an event of its own
+    case adapter::AsyncEventKind::kPortExpired:  // each QP of the port has its own event
+    case adapter::AsyncEventKind::kPageFault:    // for the driver; the QP has its own event
     case adapter::AsyncEventKind::kCount:
       break;
   }

@@ -1,4 +1,4 @@
-// hca/events.h -- asynchronous events as a consumer gets them. Numbers as enum ibv_event_type.
+// hca/events.h -- asynchronous events for consumers. The numbers are those of enum ibv_event_type.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct AsyncEvent {
   uint8_t port = 0;
 };
 
-/// What the adapter's event is for a consumer; nothing for events that only the operator hears of.
+/// The consumer's event for an adapter's event; nothing for events that only the operator sees.
 [[nodiscard]] std::optional<EventKind> kind_of(adapter::AsyncEventKind kind) noexcept;
 
 }  // namespace weft::hca

@@ -19,7 +19,7 @@ bool FailureTable::publish(StatsPage& page) {
 void FailureTable::show(const Failure& failure) noexcept {
   if (places_ == nullptr) return;
   CounterSet<FailureGauge>& place = (*places_)[shown_ % kFailuresShown];
-  place.set(FailureGauge::kNumber, 0);  // a reader that comes meanwhile leaves it out
+  place.set(FailureGauge::kNumber, 0);  // a reader skips the place while its number is 0
   const FailureGauges values = gauges_of(failure, ++shown_);
   for (size_t i = 1; i < values.size(); ++i) place.set(static_cast<FailureGauge>(i), values[i]);
   place.set(FailureGauge::kNumber, values[0]);

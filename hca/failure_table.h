@@ -20,10 +20,10 @@ namespace weft::hca {
 /// Owner: the holder of the device's lock.
 class FailureTable {
  public:
-  /// `failed.N.*` for each place. Nothing is kept without a page, which outlives the table; false when it is
-  /// full.
+  /// Adds `failed.N.*` to the page for each place; false when the page is full. Without a page no failures
+  /// are kept. The page must outlive the table.
   bool publish(StatsPage& page);
-  /// Takes the place of the oldest.
+  /// Shows the failure in place of the oldest one.
   void show(const Failure& failure) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// hca/hca.h -- the host channel adapter: a host's limits, and a handler for asynchronous events if one is
-// wanted. Bring-up: the host opens connections, so its QPs go from RESET to RTS in one call.
+// hca/hca.h -- the host channel adapter: a host's limits and an optional handler for asynchronous events. A
+// host opens connections, so connect() takes its QPs from RESET to RTS in one call.
 #pragma once
 
 #include "adapter/running_adapter.h"
@@ -7,7 +7,7 @@
 
 namespace weft::hca {
 
-/// Hears of asynchronous events, in order, on the owner's thread, from within poll().
+/// Receives asynchronous events in order, on the owner's thread, from within poll().
 class HcaEvents {
  public:
   virtual ~HcaEvents() = default;
@@ -22,7 +22,7 @@ class Hca final : public adapter::RunningAdapter {
       const adapter::AdapterLimits& limits = hca_limits())
       : RunningAdapter("hca", {.guid = guid, .limits = limits}, random), events_(events) {}
 
-  /// RESET to RTS.
+  /// Takes the QP from RESET to RTS.
   [[nodiscard]] adapter::ModifyResult connect(adapter::QueuePair& qp, const adapter::QpAttr& attr);
 
  private:

@@ -1,4 +1,4 @@
-// hca/hca_limits.h -- what a host channel adapter holds: thousands of QPs (SAN-QP-06).
+// hca/hca_limits.h -- limits of a host channel adapter: thousands of QPs (SAN-QP-06).
 #pragma once
 
 #include "adapter/config.h"
@@ -9,7 +9,7 @@ namespace weft::hca {
   adapter::AdapterLimits limits;
   limits.queue_pairs = 16382;
   limits.completion_queues = 1024;
-  limits.cqes_per_queue = 1U << 20;  // libfabric's rxm asks for 256 peers with 1024 requests each
+  limits.cqes_per_queue = 1U << 20;  // libfabric's rxm asks for 256 peers x 1024 requests
   limits.protection_domains = 1024;
   limits.keys = 65536;
   limits.rd_contexts = 64;

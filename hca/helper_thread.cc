@@ -1,5 +1,6 @@
-// How it works: help(), then ppoll() on the descriptor for kicks and on those of the links until the time
-// that help() named. While it drives and traffic flows it comes again at once, as the loop of a switch does.
+// How it works: the thread calls help(), then waits in ppoll() for kicks and for the links' descriptors until
+// the time that help() returned. While it drives and traffic flows, it calls help() again without waiting,
+// like the loop of a switch.
 #include "hca/helper_thread.h"
 
 #include <poll.h>
@@ -14,7 +15,7 @@
 namespace weft::hca {
 namespace {
 
-constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
+constexpr Duration kSleepMax = 500ms;  // bounds the delay after a lost wake-up
 
 }  // namespace
 

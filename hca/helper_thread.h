@@ -1,7 +1,6 @@
-// hca/helper_thread.h -- the thread that drives a device while no caller does. All signals but SIGSEGV and
-// SIGBUS are blocked in it, and it takes no memory: the first that a thread takes maps and unmaps some, and
-// libraries of programs (libfabric, UCX) rewrite the code of mmap() and munmap() while they believe that
-// no other thread runs.
+// hca/helper_thread.h -- the thread that drives a device while no caller does. It blocks all signals but
+// SIGSEGV and SIGBUS. It allocates no memory: a thread's first allocation calls mmap() and munmap(), and some
+// libraries (libfabric, UCX) patch the code of these functions while they assume that no other thread runs.
 #pragma once
 
 #include <poll.h>
@@ -20,9 +19,9 @@ namespace weft::hca {
 
 class HelperThread final : public Helper {
  public:
-  /// Becomes the helper of the device; both references must outlive it.
+  /// Becomes the helper of `device`. Device and clock must outlive it.
   HelperThread(Device& device, const Clock& clock);
-  /// Ends the thread. In a child after fork() there is none to end.
+  /// Ends the thread. A child after fork() has no such thread.
   ~HelperThread() override;
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
@@ -32,7 +31,7 @@ class HelperThread final : public Helper {
   [[nodiscard]] bool running() const noexcept { return running_; }
 
  private:
-  static constexpr size_t kFdsMax = 64;  // far more than the links of a device have
+  static constexpr size_t kFdsMax = 64;  // far more than the links of a device need
 
   void run() noexcept;
 
@@ -40,7 +39,7 @@ class HelperThread final : public Helper {
   const Clock& clock_;
   ForkGuard fork_guard_;
   WakeUp kick_;
-  std::vector<pollfd> fds_{};  // what the thread waits for
+  std::vector<pollfd> fds_{};  // descriptors that the thread waits for
   std::mutex starting_;
   pthread_t thread_{};
   std::atomic<bool> running_{false};

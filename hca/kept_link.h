@@ -1,4 +1,4 @@
-// hca/kept_link.h -- a link of a device with what keeps it up.
+// hca/kept_link.h -- a link of a device together with its supervisor.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,16 @@
 
 namespace weft::hca {
 
-/// Over shared memory the link is supervised apart from its path. ZeroMQ makes system calls on its path
-/// anyhow, so its links are supervised there.
+/// A link over shared memory is supervised apart from its data path, by LinkUpkeep. A ZeroMQ link makes
+/// system calls on its path anyway, so its supervisor runs there.
 class KeptLink {
  public:
   KeptLink(const fabric::LinkTimers& timers, bool apart, std::unique_ptr<fabric::LinkSupervisor> supervisor,
            fabric::WakeList& wakes)
       : engine_(timers), cells_(engine_) {
-    cells_.expect_any_size();  // it comes up under the device's lock
+    // Allocates room for the largest cells: the link comes up under the device's lock, where allocation is
+    // forbidden.
+    cells_.expect_any_size();
     if (apart) {
       upkeep_ = std::make_unique<fabric::LinkUpkeep>(engine_, std::move(supervisor), wakes);
     } else {
@@ -28,7 +30,7 @@ class KeptLink {
 
   [[nodiscard]] fabric::CellPort& cells() noexcept { return cells_; }
   [[nodiscard]] fabric::LinkEngine& engine() noexcept { return engine_; }
-  /// Null when the path supervises itself.
+  /// Null when the link is supervised on its path.
   [[nodiscard]] fabric::LinkUpkeep* upkeep() noexcept { return upkeep_.get(); }
   [[nodiscard]] fabric::JoinTrouble trouble() const noexcept {
     return upkeep_ != nullptr ? upkeep_->trouble() : supervisor_->trouble();

@@ -48,7 +48,7 @@ Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
 }
 
 Answer Window::release() noexcept {
-  // An unbind request has destroyed it already if this fails (TPT-WQE-02).
+  // Fails if an unbind request has already destroyed the key (TPT-WQE-02); that is no error.
   static_cast<void>(core().adapter.memory().dealloc_rkey(key_));
   --pd_.books.users;
   return Answer::kOk;

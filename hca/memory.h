@@ -1,5 +1,5 @@
-// hca/memory.h -- protection domains and what belongs to one: memory regions, windows and address handles,
-// as a consumer has them.
+// hca/memory.h -- protection domains and their objects for consumers: memory regions, windows and address
+// handles.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class ProtectionDomain final : public Object {
   [[nodiscard]] adapter::PdId id() const noexcept { return id_; }
 
   // ---- hca/ alone, under the device's lock --------------------
-  /// It is the adapter's domain `id` from now on; objects are made before the lock and get what they stand
-  /// for under it.
+  /// Connects this object with the adapter's domain `id`. Objects are allocated before the lock is taken and
+  /// connected under it.
   void enter(adapter::PdId id) noexcept { id_ = id; }
   [[nodiscard]] Answer release() noexcept override;
 
@@ -33,25 +33,25 @@ class MemoryRegion final : public Object {
   MemoryRegion(ContextBase& context, ProtectionDomain& pd) noexcept : Object(context, nullptr), pd_(&pd) {}
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return *pd_; }
   [[nodiscard]] const adapter::MemoryRegion& region() const noexcept { return region_; }
-  /// Registers anew what is given: memory, rights, or with `pd` the domain. The keys are new. kBusy while
-  /// windows are bound to it, kInvalid for memory or rights that cannot be; nothing has changed then.
+  /// Registers the region again with new memory, new rights or, with `pd`, another domain. The keys change.
+  /// kBusy while windows are bound to it, kInvalid for impossible memory or rights; then nothing has changed.
   [[nodiscard]] Answer rereg(const adapter::RegionChange& change, ProtectionDomain* pd = nullptr);
-  /// Of a region made by Context::reserve_mr(): sets memory aside for its next registration request. region()
-  /// has the keys from now on; they open nothing before that request has been carried out. The memory
-  /// outlives the registration. kInvalid for other regions, without memory, and while it is registered;
-  /// nothing has changed then. TPT-REG-03.
+  /// For a region made by Context::reserve_mr(): sets the memory for its next registration request. region()
+  /// then has the new keys, which permit no access until that request has been carried out. The memory must
+  /// outlive the registration. kInvalid for other regions, for empty memory, and while the region is
+  /// registered; then nothing has changed. TPT-REG-03.
   [[nodiscard]] Answer stage(std::span<std::byte> memory) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
-  /// The address of what is staged.
+  /// Address of the staged memory.
   [[nodiscard]] uint64_t staged_addr() const noexcept { return staged_addr_; }
-  /// A registration request names its first byte so.
+  /// Sets the address of the first byte that a registration request gives to the region.
   void begin_at(uint64_t addr) noexcept { region_.addr = addr; }
   void enter(const adapter::MemoryRegion& region) noexcept {
     region_ = region;
     ++pd_->books.users;
   }
-  /// kBusy while windows are bound to it.
+  /// kBusy while windows are bound to the region.
   [[nodiscard]] Answer release() noexcept override;
 
  private:
@@ -60,15 +60,15 @@ class MemoryRegion final : public Object {
   uint64_t staged_addr_ = 0;
 };
 
-/// A key that bind requests tie to ranges. Any thread; key() of one of type 1 not while another thread binds
-/// it.
+/// A key that bind requests tie to a memory range. Any thread; key() of a type 1 window must not be called
+/// while another thread binds the window.
 class Window final : public Object {
  public:
   Window(ContextBase& context, ProtectionDomain& pd, adapter::WindowKind kind) noexcept
       : Object(context, nullptr), pd_(pd), kind_(kind) {}
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return pd_; }
-  /// Type 1: of the newest bind that was posted. Type 2: the first one, whose upper 24 bits all of its keys
-  /// have.
+  /// Type 1: key of the newest posted bind. Type 2: the first key; all later keys have the same upper 24
+  /// bits.
   [[nodiscard]] Rkey key() const noexcept { return key_; }
   [[nodiscard]] adapter::WindowKind kind() const noexcept { return kind_; }
 
@@ -86,7 +86,7 @@ class Window final : public Object {
   adapter::WindowKind kind_;
 };
 
-/// Where datagrams go; SendRequest::ah points to value(). Any thread.
+/// Destination of datagrams; SendRequest::ah points to value(). Any thread.
 class AddressHandle final : public Object {
  public:
   AddressHandle(ContextBase& context, ProtectionDomain& pd) noexcept : Object(context, nullptr), pd_(pd) {}

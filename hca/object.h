@@ -1,5 +1,5 @@
-// hca/object.h -- what every object of a context has: its context, the objects that use it, the events of
-// it that a program has taken and not acknowledged.
+// hca/object.h -- common part of all objects of a context: the context, the number of objects that use it,
+// and its asynchronous events.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace weft::hca {
 class DeviceCore;
 struct AsyncEvent;
 
-/// A context as its objects and the device know it.
+/// Base of Context, known to its objects and the device.
 class ContextBase {
  public:
   explicit ContextBase(DeviceCore& core) noexcept : core_(core) {}
@@ -25,7 +25,7 @@ class ContextBase {
   [[nodiscard]] DeviceCore& core() const noexcept { return core_; }
   /// Under the device's lock.
   virtual void add_event(const AsyncEvent& event) noexcept = 0;
-  ContextBase* next = nullptr;  // of the device's
+  ContextBase* next = nullptr;  // in the device's list of contexts
 
  private:
   DeviceCore& core_;
@@ -46,24 +46,27 @@ class Object {
   Object& operator=(const Object&) = delete;
 
   [[nodiscard]] ContextBase& context() const noexcept { return context_; }
-  /// Whatever the program said when it was made.
+  /// The pointer that the program passed when the object was made.
   [[nodiscard]] void* user() const noexcept { return user_; }
 
   // ---- hca/ alone, under the device's lock --------------------
   struct Books {
-    Object* older = nullptr;  // of the same context
+    Object* older = nullptr;  // in the list of the same context
     Object* newer = nullptr;
-    uint32_t users = 0;           // objects that were made with this one
-    uint32_t unacknowledged = 0;  // events taken and not acknowledged, of either kind
+    uint32_t users = 0;  // objects that use this one
+    // Events that the program took and has not acknowledged, completion events and asynchronous ones.
+    uint32_t unacknowledged = 0;
   };
   Books books;
   WaitingEvents events;
-  /// The object as the adapter keeps it for us, and back.
+  /// Converts to and from the user pointer that the adapter keeps.
   [[nodiscard]] void* as_user() noexcept { return this; }
   [[nodiscard]] static Object* of_user(void* user) noexcept { return static_cast<Object*>(user); }
-  /// Its context ends: what the program began with it and did not end is ended.
+  /// The context is closing: undoes what the program began with this object and did not undo (multicast
+  /// memberships).
   virtual void abandon() noexcept {}
-  /// Frees what the adapter has of it and drops what waits for it. Nothing has changed unless kOk.
+  /// Frees the adapter's part of the object and drops its waiting notifications. Nothing has changed unless
+  /// kOk.
   [[nodiscard]] virtual Answer release() noexcept = 0;
 
  protected:
@@ -74,7 +77,7 @@ class Object {
   void* user_;
 };
 
-/// A CQ as the device knows it.
+/// Base of Cq, known to the device.
 class NotifiedObject : public Object {
  public:
   NotifiedObject(ContextBase& context, void* user, adapter::CompletionQueue& queue) noexcept
@@ -82,7 +85,7 @@ class NotifiedObject : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::CompletionQueue& queue() const noexcept { return queue_; }
-  /// It has got what it was armed for.
+  /// The armed queue has got an entry.
   virtual void notify() noexcept = 0;
 
  private:

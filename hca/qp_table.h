@@ -1,5 +1,5 @@
-// hca/qp_table.h -- the queue pairs of a device as people see them: what each is, in which state, with whom,
-// and what it has counted, on a stats page. Internal to hca/.
+// hca/qp_table.h -- the queue pairs of a device on its stats page: number, service, state, peer and counters
+// of each. Internal to hca/.
 #pragma once
 
 #include <array>
@@ -22,22 +22,22 @@ enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber,
   return {"number", "service", "qp_state", "peer_lid", "peer_number"};
 }
 
-/// Brought up to date when a QP changes and twice a second by the helper; no call of the data path comes
-/// here. Owner: the holder of the device's lock.
+/// Updated when a QP changes, and every 500 ms by the helper; no call of the data path comes here. Owner: the
+/// holder of the device's lock.
 class QpTable {
  public:
-  /// QPs beyond these are counted and not shown.
+  /// Further QPs are counted but not shown.
   static constexpr size_t kShown = 64;
   static constexpr Duration kEvery = std::chrono::milliseconds(500);
 
-  /// `qps`, and `qp.N.*` for each place. Nothing is kept without a page, which outlives the table; false when
-  /// it is full.
+  /// Adds `qps`, and `qp.N.*` for each place; false when the page is full. Without a page nothing is kept.
+  /// The page must outlive the table.
   bool publish(StatsPage& page);
   void enter(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept;
-  /// It has another state.
+  /// The QP has changed its state or another attribute.
   void note(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept;
   void leave(const adapter::QueuePair& qp) noexcept;
-  /// Looks at those that are shown, if that is due.
+  /// Updates the places if kEvery has passed.
   void look(const adapter::ChannelAdapter& adapter, Instant now) noexcept;
 
  private:

@@ -107,7 +107,7 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
   Hold hold(device);
   adapter::MemoryTable& memory = device.adapter.memory();
   const Rkey next = memory.promise_key(window.key());
-  if (next == Rkey()) return Answer::kNoMemory;  // 255 binds are under way
+  if (next == Rkey()) return Answer::kNoMemory;  // 255 binds of the window have not completed
   const adapter::SendRequest request{
       .wr_id = bind.wr_id,
       .opcode = adapter::SendOpcode::kBindWindow,
@@ -196,7 +196,7 @@ Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
 Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  std::list<Membership> left;  // given back without the lock
+  std::list<Membership> left;  // freed without the lock
   const Hold hold(device);
   const auto found = std::find(groups_.begin(), groups_.end(), Membership{gid, lid});
   if (found == groups_.end()) return Answer::kInvalid;
@@ -213,7 +213,7 @@ void Qp::abandon() noexcept {
   left_.splice(left_.end(), groups_);
 }
 
-/// Events of a target go to a handle that is left.
+/// Removes this handle from its target. Events of the target then go to the first remaining handle.
 bool Qp::let_go() noexcept {
   if (handles_ == nullptr) return true;
   place_.splice(place_.end(), *handles_, std::find(handles_->begin(), handles_->end(), this));
@@ -224,11 +224,11 @@ bool Qp::let_go() noexcept {
 
 Answer Qp::release() noexcept {
   DeviceCore& device = core();
-  device.caller_turn(device.clock.now());  // what was posted leaves, and its events find it
+  device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
   if (let_go()) {
     if (!device.adapter.destroy_qp(pair_, memory_)) return Answer::kBusy;
     device.table.leave(*pair_);
-    device.caller_turn(device.clock.now());  // its last acknowledgement leaves
+    device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }
   for (Object* used : uses_) {
     if (used != nullptr) --used->books.users;

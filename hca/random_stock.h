@@ -1,5 +1,5 @@
-// hca/random_stock.h -- random numbers drawn beforehand: the kernel is asked for them by who does not hold
-// the device's lock.
+// hca/random_stock.h -- a stock of random numbers, drawn in advance: a thread draws them from the kernel
+// without holding the device's lock.
 #pragma once
 
 #include <array>
@@ -11,24 +11,24 @@
 
 namespace weft::hca {
 
-/// The numbers of a source in their order. Owner: the holder of the device's lock, except of draw().
+/// Returns the numbers of a source in order. Owner: the holder of the device's lock, except for draw().
 class RandomStock final : public RandomSource {
  public:
-  /// More than any call takes: a new chunk of keys takes 64, and a block for a window of type 2 is looked for
-  /// in 128 places at most.
+  /// More numbers than any call takes: a new chunk of keys takes 64, and the search for a block for a window
+  /// of type 2 tries at most 128 places.
   static constexpr size_t kLow = 256;
   using Draw = std::array<uint64_t, kLow>;
 
   explicit RandomStock(RandomSource& source);
 
-  /// The source's own next one when there is none left.
+  /// When the stock is empty, draws from the source under the lock.
   [[nodiscard]] uint64_t next() noexcept override;
   [[nodiscard]] bool low() const noexcept { return numbers_.size() < kLow; }
-  /// `flag` becomes true when it is low.
+  /// `flag` is set to true when the stock is low.
   void report_to(bool& flag) noexcept { low_ = &flag; }
-  /// Any thread, at any time.
+  /// Draws kLow numbers from the source. Any thread, at any time.
   [[nodiscard]] Draw draw() noexcept;
-  /// Nothing of it is used when there are enough.
+  /// Adds `drawn` to the stock; ignores it if there is no room for it.
   void take(const Draw& drawn) noexcept;
 
  private:

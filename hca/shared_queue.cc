@@ -56,7 +56,7 @@ Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted
 Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  adapter::RecvRoom room;  // taken, and the old one given back, outside the lock
+  adapter::RecvRoom room;  // allocated, and the old one freed, outside the lock
   try {
     room = device.adapter.srqs().room_for(queue_, attr, mask);
   } catch (const std::bad_alloc&) {
@@ -65,7 +65,7 @@ Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
   Hold hold(device);
   const Answer answer =
       device.adapter.srqs().modify(queue_, attr, mask, room) ? Answer::kOk : Answer::kInvalid;
-  device.caller_turn(hold.now());  // a limit may be reached at once
+  device.caller_turn(hold.now());  // the new limit may be reached at once
   return answer;
 }
 

@@ -1,4 +1,4 @@
-// hca/shared_queue.h -- shared receive queues as a consumer has them.
+// hca/shared_queue.h -- shared receive queues and XRC domains for consumers.
 #pragma once
 
 #include <optional>
@@ -13,15 +13,15 @@ namespace weft::hca {
 
 class Cq;
 
-/// `create`: make the domain when it is not open by the file; `exclusive`: only then.
+/// `create`: make the domain if the file has none yet. `exclusive`: fail if the file has one.
 struct XrcOpen {
-  std::optional<XrcFile> file{};  // none: a domain of this process alone
+  std::optional<XrcFile> file{};  // none: a domain that only its opener uses
   bool create = true;
   bool exclusive = false;
 };
 
-/// One open of an XRC domain: of targets, and of the shared receive queues that their peers name by number.
-/// Any thread.
+/// One open of an XRC domain, which joins XRC targets and the shared receive queues that their peers name by
+/// number. Any thread.
 class XrcDomain final : public Object {
  public:
   XrcDomain(ContextBase& context, const std::optional<XrcFile>& file) noexcept
@@ -35,10 +35,11 @@ class XrcDomain final : public Object {
  private:
   adapter::XrcdId id_{};
   std::optional<XrcFile> file_;
-  SharedXrcds::node_type ended_;  // its place among those that are shared: given back without the lock
+  // Entry taken out of the list of shared domains by release(); freed without the lock.
+  SharedXrcds::node_type ended_;
 };
 
-/// What a queue for XRC targets has beside others: its domain, and where its messages complete.
+/// For an SRQ of XRC targets: its domain, and the CQ in which its messages complete.
 struct XrcPlace {
   XrcDomain* domain = nullptr;
   Cq* cq = nullptr;
@@ -50,12 +51,13 @@ class Srq final : public Object {
   Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue,
       const XrcPlace& xrc) noexcept;
 
-  /// What peers of XRC targets call it.
+  /// The number by which peers of XRC targets name the queue.
   [[nodiscard]] uint32_t number() const noexcept;
 
-  /// As Qp::post_recv().
+  /// Like Qp::post_recv().
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
-  /// `mask`: adapter::SrqAttrMask. kNoMemory when there is none for as many WQEs; nothing has changed then.
+  /// `mask`: adapter::SrqAttrMask. kNoMemory when no memory is left for the new number of WQEs; then nothing
+  /// has changed.
   [[nodiscard]] Answer modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept;
   [[nodiscard]] Answer query(adapter::SrqAttr& out) const noexcept;
 
@@ -68,7 +70,7 @@ class Srq final : public Object {
   ProtectionDomain& pd_;
   adapter::SharedReceiveQueue& queue_;
   XrcPlace xrc_;
-  adapter::SrqMemory memory_;  // of the adapter's queue once it has ended: given back without the lock
+  adapter::SrqMemory memory_;  // the adapter's queue after release(); freed without the lock
 };
 
 }  // namespace weft::hca

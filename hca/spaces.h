@@ -1,5 +1,5 @@
-// hca/spaces.h -- address spaces of processes, as a program has them that plays the operating system: which
-// process a protection domain is of, and what its memory manager tells the adapter (SAN-LMP,
+// hca/spaces.h -- address spaces of processes, for a program that plays the operating system: assigns
+// protection domains to processes, and passes on what their memory manager tells the adapter (SAN-LMP,
 // docs/memory.md).
 #pragma once
 
@@ -13,22 +13,23 @@ namespace weft::hca {
 class DeviceCore;
 class ProtectionDomain;
 
-/// Any thread. Made by Device::use_manager(), and lives as long as the device. Its calls take memory, and the
-/// manager's are made, under the device's lock: the manager calls nothing of the device.
+/// Any thread. Made by Device::use_manager(); lives as long as the device. Its calls allocate memory and call
+/// the manager under the device's lock, so the manager must not call the device.
 class Spaces {
  public:
   Spaces(DeviceCore& core, adapter::AddressSpaces& spaces) noexcept : core_(core), spaces_(spaces) {}
 
-  /// The domain is that of a process until it is destroyed. A user process registers memory by
-  /// Context::reg_addresses() and effective addresses, nothing else. kInvalid for a domain of a process, and
-  /// in user mode for one in which something is registered. SAN-LMP-02, SAN-LMP-06.
+  /// Gives the domain to a process until the domain is destroyed. A process in user mode may then register
+  /// memory only by Context::reg_addresses() with effective addresses. kInvalid for a domain that already
+  /// belongs to a process, and in user mode for a domain in which something is registered. SAN-LMP-02,
+  /// SAN-LMP-06.
   [[nodiscard]] Answer assign(ProtectionDomain& pd, adapter::ProcessId process, adapter::ProcessMode mode);
-  /// An entry of a process's segment table is another; one that is not valid is deleted. SAN-LMP-10.
+  /// Replaces an entry of the process's segment table; an entry that is not valid is deleted. SAN-LMP-10.
   [[nodiscard]] Answer segment_table_update(adapter::ProcessId process, const adapter::Segment& segment);
-  /// The pages of a virtual range become reachable. kInvalid when the manager has no entry for one of them.
+  /// Makes the pages of a virtual range accessible. kInvalid when the manager has no entry for one of them.
   /// SAN-LMP-11.
   [[nodiscard]] Answer map_local_page(uint64_t address, uint64_t bytes);
-  /// A page that was mapped has changed, or was swapped in or out. SAN-LMP-15.
+  /// A mapped page has changed, or was swapped in or out. SAN-LMP-15.
   [[nodiscard]] Answer page_changed(const adapter::PageEntry& entry);
 
  private:

@@ -1,4 +1,5 @@
-// hca/xrc_file.h -- what stands for a shared XRC domain: the file it is opened by, and who has it open.
+// hca/xrc_file.h -- identity of a shared XRC domain: the file by which it is opened, and the number of its
+// opens.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct XrcFile {
   }
 };
 
-/// A domain of the device and those who have it open.
+/// A shared domain of the device and the number of its opens.
 struct SharedXrcd {
   adapter::XrcdId id{};
   uint32_t opens = 0;

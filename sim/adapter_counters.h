@@ -1,4 +1,5 @@
-// sim/adapter_counters.h -- the counter sets of an adapter, for reports and for what must stay zero.
+// sim/adapter_counters.h -- the counter sets of an adapter, for reports and for the check of counters that
+// must stay zero.
 #pragma once
 
 #include "adapter/adapter.h"

@@ -1,6 +1,6 @@
-// How it works: each endnode sends one-cell Sends on each of its flows; the payload is a ledger frame.
-// Every cell sent while all links on its way are up and stay up must arrive, in order. A link that goes
-// down or comes up excuses what was sent before. A node that stands still does not hold up its neighbours.
+// How it works: each endnode sends one-cell Sends on each of its flows; the payload is a ledger frame. Every
+// cell that was sent while all links on its path are up and stay up must arrive, in order. A link that goes
+// down or comes up excuses the cells sent before. A node that stands still must not block its neighbours.
 #include "sim/cell_scenario.h"
 
 #include <fmt/format.h>
@@ -23,10 +23,10 @@ struct CellFlow {
   uint32_t flow = 0;
   uint32_t sent = 0;
   Instant next_at{};
-  Instant blocked_since = kNever;  // the port would not take its next cell
+  Instant blocked_since = kNever;  // time since which the port has refused the flow's next cell
 };
 
-/// What a node that stands still may cost its neighbours, for each switch on the way.
+/// Longest delay that a node standing still may cause its neighbours, per switch on the path.
 constexpr Duration kStandstillCost = 50ms;
 
 struct CellTraffic {
@@ -144,8 +144,8 @@ class CellEndnode final : public EndnodeApp {
     return true;
   }
 
-  /// Where nothing goes wrong but that nodes stand still, only those may be held up for long that send to or
-  /// through one of them.
+  /// If the world's only faults are nodes that stand still, only flows to or through such a node may be
+  /// blocked for long.
   void check_blocked(CellFlow& flow, Instant now) noexcept {
     const WorldPlan& world = traffic_.world;
     const bool others_fault = !world.faults.empty() || !world.cuts.empty() || !world.crashes.empty();
@@ -205,7 +205,7 @@ class CellScenario final : public Scenario {
                        [](const CellFlow& flow) { return flow.sent >= flow.plan->cells; });
   }
   void trickle(Instant /*now*/) override { traffic_.trickle = true; }
-  /// Cells to or through a node that stood still may have been dropped in favour of others.
+  /// A switch may have dropped cells to or through a node that stood still, to make room for other cells.
   void stop(Instant now) override {
     traffic_.stopped = true;
     for (const CellFlow& flow : traffic_.flows) {

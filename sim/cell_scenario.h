@@ -1,5 +1,5 @@
-// sim/cell_scenario.h -- cells between link endpoints without queue pairs: what the links and the switch
-// promise by themselves, namely order and nothing lost while every link on the way stays up.
+// sim/cell_scenario.h -- cells between link endpoints, without queue pairs. Checks what links and switches
+// alone promise: cells keep their order, and none is lost while every link on the path stays up.
 #pragma once
 
 #include <memory>

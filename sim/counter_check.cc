@@ -17,13 +17,13 @@
 namespace weft::sim {
 namespace {
 
-/// Moved only by a peer that breaks the rules, or by a bug.
+/// Counters that move only if a peer breaks the rules or by a bug.
 template <class E>
 constexpr std::array<E, 0> kNeverMoves{};
-/// Moved by a peer whose key was taken away while it wrote, too.
+/// Counters that also move if a peer writes with a key that was just revoked.
 template <class E>
 constexpr std::array<E, 0> kByRevokedKeys{};
-/// Moved by faults, too.
+/// Counters that also move by faults.
 template <class E>
 constexpr std::array<E, 0> kNotInPeace{};
 
@@ -159,13 +159,13 @@ void list(const CounterSet<E>& counters, std::span<const E> forbidden, std::stri
 
 }  // namespace
 
-/// A raw pair whose receiver has no WQE makes its peer repeat, in peace too.
+/// A raw pair whose receiver has no WQE makes its peer send again, even without faults.
 CounterCheck::CounterCheck(const WorldPlan& plan, FlowLedger& ledger, FaultEffects& effects) noexcept
     : ledger_(ledger),
       effects_(effects),
       peaceful_(plan.faultless() && plan.raw_pairs.empty()),
       keys_end_early_(std::any_of(plan.raw_pairs.begin(), plan.raw_pairs.end(), [&](const RawPairPlan& pair) {
-        // A write that was given up for lost may come late.
+        // A write that counts as lost may still arrive late.
         const bool late = pair.type == adapter::QpType::kUc && pair.verbs.windows && !plan.faultless();
         return pair.verbs.revokes || pair.verbs.takes_memory || late;
       })) {}

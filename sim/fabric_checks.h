@@ -1,5 +1,5 @@
-// sim/fabric_checks.h -- the invariants of links and switches: credits and cells are conserved. Each check
-// gives an empty text when all is well, else what is wrong.
+// sim/fabric_checks.h -- invariants of links and switches: credits and cells are conserved. A check returns
+// an empty text on success, else a description of the violation.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace weft::sim {
 
-/// Per lane no total of one end is ahead of the total of the other end it answers. Then granted - sent = free
-/// is the same as free + in flight + held + not yet told = capacity. Holds at every moment of a link that is
-/// up at both ends.
+/// On each lane no total of one end is ahead of the total at the other end that it answers. Then granted -
+/// sent = free is equivalent to free + in flight + held + not yet reported = capacity. Holds at every moment
+/// while the link is up at both ends.
 [[nodiscard]] std::string check_credits(fabric::MemoryCable& cable, uint32_t lanes);
-/// Nothing is under way: every credit is back.
+/// With nothing under way, all credits are back.
 [[nodiscard]] std::string check_credits_at_rest(fabric::MemoryCable& cable, uint32_t lanes);
 [[nodiscard]] SwitchCells count_switch_cells(const fabric::Switch& core);
-/// Cells in = cells out + drops + cells that wait, at every moment (SAN-NODE-01).
+/// Cells in = cells out + dropped cells + held cells, at every moment (SAN-NODE-01).
 [[nodiscard]] std::string check_switch_cells(const SwitchCells& cells);
 
 }  // namespace weft::sim

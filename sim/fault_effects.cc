@@ -12,7 +12,7 @@ namespace {
 struct Floor {
   uint64_t FaultEffects::*effect;
   std::string_view name;
-  uint64_t per_300_seeds;  // about a third of what they have on average
+  uint64_t per_300_seeds;  // about a third of the average
 };
 constexpr std::array kFloors{
     Floor{&FaultEffects::flits_damaged, "flits damaged", 150},
@@ -38,10 +38,10 @@ FaultEffects& FaultEffects::operator+=(const FaultEffects& other) noexcept {
 }
 
 void FaultEffects::add(const CounterSet<fabric::LinkCounter>& counters) noexcept {
-  using Wire = fabric::LinkCounter;
-  flits_damaged += counters.get(Wire::kBadCrc) + counters.get(Wire::kBadLength);
-  flits_behind_gap += counters.get(Wire::kOutOfSequence);
-  flits_repeated += counters.get(Wire::kDuplicates);
+  using LinkCounter = fabric::LinkCounter;
+  flits_damaged += counters.get(LinkCounter::kBadCrc) + counters.get(LinkCounter::kBadLength);
+  flits_behind_gap += counters.get(LinkCounter::kOutOfSequence);
+  flits_repeated += counters.get(LinkCounter::kDuplicates);
 }
 
 void FaultEffects::add(const CounterSet<adapter::QpCounter>& counters) noexcept {

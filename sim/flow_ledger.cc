@@ -1,7 +1,7 @@
-// How it works: a frame carries its flow, its number, its length and a CRC over all of it; the filler is a
-// function of flow and number. The number of an arriving frame must be larger than that of every earlier
-// one of its flow: that is "in order" and "not twice" at once. A frame that never arrives needs an excuse:
-// a crash or session reset after it was sent, or no open session when it was offered.
+// How it works: a frame contains its flow, its number, its length and a CRC over everything; the filler is a
+// function of flow and number. The number of an arriving frame must be larger than all earlier numbers of its
+// flow, which checks order and duplicates at once. A frame that never arrives needs an excuse: a crash or
+// session reset after it was sent, or no open session when it was offered.
 #include "sim/flow_ledger.h"
 
 #include <fmt/format.h>

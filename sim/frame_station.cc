@@ -89,7 +89,7 @@ Instant FrameStation::deadline() const noexcept {
   if (stopped_) return due;
   for (const FrameSource& source : sources_) {
     const bool more = source.frames != 0 && (source.offered < source.frames || trickle_);
-    // A frame that is due and was not fetched waits for the session, not for time.
+    // A due frame that was not fetched waits for the session, not for time.
     if (more && source.next_at > now_) due = std::min(due, source.next_at);
   }
   return due;
@@ -110,7 +110,7 @@ Status FrameStation::set_mac(const MacAddress& mac) {
   return {};
 }
 
-/// The medium takes everything up to its own MTU, whatever one of several hosts asks for.
+/// The medium accepts frames up to its own MTU, independent of a host's wish.
 Status FrameStation::set_mtu(uint32_t mtu_bytes) {
   if (mtu_bytes > info_.mtu_bytes) return Error{"the station's MTU is smaller"};
   return {};

@@ -1,5 +1,6 @@
-// sim/frame_station.h -- the in-memory twin of a TAP or a NIC: offers the frames of some flows when they
-// are due and hands what comes out to the ledger. Outlives the driver half on it, as a persistent TAP does.
+// sim/frame_station.h -- the in-memory counterpart of a TAP or a NIC: offers frames of its flows when they
+// are due, and passes arriving frames to the ledger. Outlives the driver half that uses it, like a persistent
+// TAP.
 #pragma once
 
 #include <array>
@@ -14,17 +15,17 @@
 
 namespace weft::sim {
 
-/// What one flow offers here.
+/// Traffic of one flow that starts at this station.
 struct FrameSource {
   uint32_t flow = 0;
-  uint32_t frames = 0;  // planned
+  uint32_t frames = 0;  // number of planned frames
   uint32_t bytes_min = 60;
   uint32_t bytes_max = 1514;
   Duration gap{};
   // State.
   uint32_t offered = 0;
   Instant next_at{};
-  bool open = false;  // the session of this flow takes frames; else frames may be lost
+  bool open = false;  // the flow's session takes frames; otherwise frames may be lost
 };
 
 /// Owner: the netdev scenario.
@@ -35,7 +36,7 @@ class FrameStation final : public FramePort {
 
   void add_source(const FrameSource& source) { sources_.push_back(source); }
   void add_sink(uint32_t flow) { sinks_.push_back(flow); }
-  /// A slow reader: takes one frame per `pause`.
+  /// A slow reader takes one frame per `pause`.
   void set_reader_pause(Duration pause) noexcept { reader_pause_ = pause; }
   [[nodiscard]] std::vector<FrameSource>& sources() noexcept { return sources_; }
   void trickle() noexcept { trickle_ = true; }
@@ -57,7 +58,7 @@ class FrameStation final : public FramePort {
   Status set_promiscuous(bool /*on*/) override { return {}; }
   [[nodiscard]] CounterSet<PortCounter>& counters() noexcept override { return counters_; }
 
-  /// Time before the first poll of a driver half.
+  /// Sets the time for calls before the first poll of a driver half.
   void set_now(Instant now) noexcept { now_ = now; }
 
  private:
@@ -76,7 +77,7 @@ class FrameStation final : public FramePort {
   bool carrier_ = false;
   bool trickle_ = false;
   bool stopped_ = false;
-  size_t turn_ = 0;  // source that goes first
+  size_t turn_ = 0;  // index of the source that is asked first
   CounterSet<PortCounter> counters_;
 };
 

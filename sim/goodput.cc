@@ -20,11 +20,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Twice as fast as shared memory moves bytes here, so that the transport is what is measured.
+/// Twice the rate at which shared memory moves bytes here, so that the measurement shows the transport, not
+/// the link.
 constexpr TimedLinkConfig kLink{
     .cell_payload_bytes = 1024, .latency = 2us, .bytes_per_second = 4'000'000'000, .room_cells = 256};
-constexpr Duration kTurn = 250ns;  // of both adapters, when there is anything to do
-constexpr uint32_t kPosted = 128;  // writes at most
+constexpr Duration kTurn = 250ns;  // time of one turn of both adapters with work
+constexpr uint32_t kPosted = 128;  // most writes in flight
 constexpr Duration kLongest = 60s;
 
 struct Side {

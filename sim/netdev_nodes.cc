@@ -11,7 +11,7 @@ Guid guid_of(uint32_t node) {
   return Guid(0x5745'4654'0000'0000ULL + node);
 }
 
-/// Less than processes have: an adapter is made anew with every crash.
+/// Smaller limits than those of processes, because an adapter is made again after every crash.
 adapter::AdapterLimits small(adapter::AdapterLimits limits) {
   limits.queue_pairs = limits.completion_queues = 128;
   limits.keys = 1024;
@@ -48,7 +48,7 @@ session::AcceptorConfig acceptor_config(const std::vector<const SessionPlan*>& p
   return config;
 }
 
-/// Counters that are not zero, a line each.
+/// Nonzero counters, one per line.
 template <class Node>
 std::string list_counters(Node& node, std::string_view kind) {
   std::string out;

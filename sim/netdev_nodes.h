@@ -1,5 +1,5 @@
-// sim/netdev_nodes.h -- what the processes weft-host and weft-iou hold, as objects: an adapter, sessions, a
-// driver half. Built anew after each crash.
+// sim/netdev_nodes.h -- the objects of the processes weft-host and weft-iou: adapter, sessions, driver half.
+// They are made again after each crash.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@
 
 namespace weft::sim {
 
-/// Address of a host on the LAN of a unit, and of the LAN's station that talks to it.
+/// MAC addresses of a host on the LAN of a unit, and of the LAN station that talks to the host.
 [[nodiscard]] MacAddress host_mac(const SessionPlan& plan);
 [[nodiscard]] MacAddress lan_mac(const SessionPlan& plan);
-/// Of every LAN: lets frames of 65,000 bytes through.
+/// MTU of every LAN; allows frames of 65,000 bytes.
 inline constexpr uint32_t kNicMtuBytes = 65'000;
-/// MTU that lets the plan's largest frame through.
+/// MTU that allows the plan's largest frame.
 [[nodiscard]] uint32_t mtu_of(const SessionPlan& plan);
 
 /// A host: one OS interface and one session per unit.
 class HostNode final : public EndnodeApp {
  public:
-  /// @param stations  the OS interface of each session, same order as `plans`
+  /// @param stations  the OS interface of each session, in the order of `plans`
   HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port, const std::vector<const SessionPlan*>& plans,
            const std::vector<FrameStation*>& stations);
 
@@ -68,14 +68,14 @@ class UnitNode final : public EndnodeApp {
   [[nodiscard]] Instant deadline() const noexcept override;
   /// The open session with this host; null when there is none.
   [[nodiscard]] session::NetdevSession* session_with(Lid host) noexcept;
-  /// What the unit does for the host of an open session.
+  /// The unit's state for the host of an open session.
   [[nodiscard]] const iou::UnitClient* client_of(const session::NetdevSession& session) const noexcept;
   [[nodiscard]] session::SessionAcceptor& acceptor() noexcept { return acceptor_; }
   [[nodiscard]] uint64_t slow_host_drops() noexcept {
     return driver_.counters().get(iou::UnitCounter::kSlowHostDrops);
   }
-  uint64_t slow_host_drops_seen = 0;  // by the scenario
-  /// See HostNode.
+  uint64_t slow_host_drops_seen = 0;  // value that the scenario saw last
+  /// Like HostNode::each_counters().
   template <class Visit>
   void each_counters(Visit visit);
   [[nodiscard]] std::string report();

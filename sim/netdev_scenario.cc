@@ -1,6 +1,6 @@
-// How it works: the stations -- OS interfaces and LAN NICs -- stand outside the nodes and survive them. A
-// watch per session (session_watch.cc) knows what is promised and what may be lost; this file joins nodes,
-// stations and watches.
+// How it works: the stations (OS interfaces and LAN NICs) stand outside the nodes and survive them. One watch
+// per session (session_watch.cc) knows what the session promises and which frames may be lost. This file
+// connects nodes, stations and watches.
 #include "sim/netdev_scenario.h"
 
 #include <fmt/format.h>
@@ -79,7 +79,7 @@ class NetdevScenario final : public Scenario {
     }
     return touched;
   }
-  /// The stations' deadlines come through the driver halves.
+  /// The deadlines of the stations are reported by the driver halves.
   [[nodiscard]] Instant deadline() const override {
     Instant due = kNever;
     for (const SessionWatch& watch : watches_) due = std::min(due, watch.deadline());
@@ -193,10 +193,10 @@ class NetdevScenario final : public Scenario {
   FlowLedger& ledger_;
   std::vector<SessionWatch> watches_;
   std::vector<std::unique_ptr<FrameStation>> stations_;
-  std::vector<HostNode*> hosts_;  // by node; null while dead
+  std::vector<HostNode*> hosts_;  // by node; null while the node is dead
   std::vector<UnitNode*> units_;
   std::vector<FrameStation*> nics_;
-  uint32_t changed_ = 0;  // nodes that died since the last step, a bit each
+  uint32_t changed_ = 0;  // one bit for each node that died since the last step
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// sim/netdev_scenario.h -- the whole path: hosts and I/O units with sessions and both driver halves, frames
+// sim/netdev_scenario.h -- the whole path: hosts and I/O units with sessions and both driver halves; frames
 // between the hosts' OS side and the units' LAN side.
 #pragma once
 

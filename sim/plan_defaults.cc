@@ -1,5 +1,5 @@
-// Edition 4: worlds with the settings that are shipped. A limit that small settings reach every time may
-// never be reached with these.
+// Edition 4: worlds with the default settings of the product. With them, limits that small settings reach
+// always may never be reached.
 #include <algorithm>
 
 #include "sim/plan_draw.h"
@@ -21,7 +21,7 @@ class Defaults : private PlanDraw {
   }
 
  private:
-  /// Slots follow from the size of cells, as in a process.
+  /// The flit size follows from the cell size, as in a process.
   void shipped() {
     FabricPlan& fabric = plan_.fabric;
     fabric.cell_payload_bytes = fabric::kCellPayloadBytesDefault;
@@ -31,8 +31,8 @@ class Defaults : private PlanDraw {
     fabric.cut_through = false;
   }
 
-  /// One sender, two receivers on one lane, of which one is frozen until the cells that wait for it fill
-  /// every buffer on the way, whatever the settings.
+  /// One sender and two receivers on one lane. One receiver is frozen until the cells for it have filled
+  /// every buffer on the path, with any settings.
   void neighbours() {
     shipped();
     FabricPlan& fabric = plan_.fabric;

@@ -1,4 +1,4 @@
-// sim/plan_draw.h -- what a plan is drawn with: one stream of random numbers and a few ways to ask it.
+// sim/plan_draw.h -- draws the values of a plan from one stream of random numbers.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace weft::sim {
 
-/// Any change of an earlier draw changes all later ones of the same stream.
+/// Changing an earlier draw changes all later ones of the same stream.
 class PlanDraw {
  public:
   explicit PlanDraw(uint64_t seed) noexcept : random_(seed) {}
 
   bool chance(uint64_t one_in) noexcept { return random_.below(one_in) == 0; }
   uint32_t below(uint64_t bound) noexcept { return static_cast<uint32_t>(random_.below(bound)); }
-  /// Both ends included.
+  /// Uniform; both ends are included.
   uint32_t between(uint32_t low, uint32_t high) noexcept { return low + below(uint64_t{high} - low + 1); }
   Duration between(Duration low, Duration high) noexcept {
     return low +

@@ -57,7 +57,7 @@ class Extras : private PlanDraw {
     }
   }
 
-  /// A reliable or unreliable datagram is one cell.
+  /// Makes some pairs RD or UD; their messages are one cell.
   void datagrams() {
     for (RawPairPlan& pair : plan_.raw_pairs) {
       if (!chance(4)) continue;
@@ -90,7 +90,7 @@ class Extras : private PlanDraw {
     }
   }
 
-  /// A host that closes its session in good order and opens it again.
+  /// Some hosts close their session in an orderly way and open it again.
   void closes() {
     for (SessionPlan& session : plan_.sessions) {
       if (chance(6)) session.close_at = Instant(between(1ms, 100ms));
@@ -104,7 +104,7 @@ class Extras : private PlanDraw {
     }
   }
 
-  /// Down and up at once: a new incarnation, and what was in flight is lost.
+  /// Link resets: down and up at the same time, a new incarnation; everything in flight is lost.
   void resets() {
     for (uint32_t i = between(0U, 2U); i > 0; --i) {
       const Instant at = some_time();
@@ -112,7 +112,7 @@ class Extras : private PlanDraw {
     }
   }
 
-  /// One direction of a link goes dead; its ends do not know.
+  /// One direction of a link transports nothing; its ends do not notice.
   void partition() {
     FaultWindow window;
     window.link = below(plan_.fabric.links());
@@ -152,11 +152,11 @@ class Storms : private PlanDraw {
     for (uint32_t link = 0; link < plan_.fabric.links(); ++link) {
       if (!chance(4)) plan_.cuts.push_back({link, at, at});
     }
-    if (chance(2)) {  // a switch that finds all of them new
+    if (chance(2)) {  // a frozen switch, which later finds all links new
       const uint32_t node = plan_.fabric.switch_node(below(plan_.fabric.switches()));
       plan_.freezes.push_back({node, at - between(0us, 15us), at + between(1us, 2ms)});
     }
-    if (chance(2)) {  // cells that wait in the switch
+    if (chance(2)) {  // cells wait in the switch for a frozen endnode
       const uint32_t node = between(1, plan_.fabric.endnodes);
       plan_.freezes.push_back({node, at - between(0us, 500us), at + between(1us, 2ms)});
     }

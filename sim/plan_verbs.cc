@@ -1,5 +1,5 @@
-// Edition 4: what queue pairs do beside moving data -- windows, one-shot keys, fences, inline data, drained
-// and failed send queues -- and where they can be: on one node, on the second port of an adapter.
+// Edition 4: verbs beside data transfer (windows, one-shot keys, fences, inline data, drained and failed send
+// queues), and their places: both ends on one node, or the second port of an adapter.
 #include <algorithm>
 
 #include "sim/plan_draw.h"
@@ -8,7 +8,7 @@
 namespace weft::sim {
 namespace {
 
-/// A slot behind the read of a fenced Send stays as it is, a bind and its message go in pairs.
+/// The slot after the read of a fenced Send stays unchanged; a bind and its message are posted together.
 constexpr uint32_t kSendWqesMin = 4;
 
 class Verbs : private PlanDraw {

@@ -12,8 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Draws a plan. One stream of random numbers: any change of an earlier draw changes all later ones, so old
-/// seeds mean something new after a change here; regress files therefore name what they showed.
+/// Draws a plan from one stream of random numbers. Changing a draw changes all later ones, so old seeds then
+/// mean something else; regression tests therefore say what their seed showed.
 class Planner : private PlanDraw {
  public:
   explicit Planner(WorldPlan& plan) : PlanDraw(plan.seed * 0x9e3779b97f4a7c15ULL + 0x57454654), plan_(plan) {}
@@ -29,7 +29,7 @@ class Planner : private PlanDraw {
                                            Traffic::kNetdev, Traffic::kNetdev, Traffic::kNetdev};
       plan_.traffic = pick(kChoices);
     }
-    // Only queue pairs repair a cell that is lost above the links.
+    // Without queue pairs, cells that are lost above the links are not repaired.
     if (plan_.traffic == Traffic::kCells && plan_.profile == Profile::kCellFaults)
       plan_.profile = Profile::kFlitFaults;
     plan_.step_min = Duration(100 + below(400));
@@ -114,7 +114,7 @@ class Planner : private PlanDraw {
   }
 
   void sessions() {
-    // Nodes 1..hosts are hosts, the rest units.
+    // Nodes 1 to `hosts` are hosts, the others units.
     const uint32_t units = plan_.fabric.endnodes > 2 && chance(2) ? 2 : 1;
     const uint32_t hosts = plan_.fabric.endnodes - units;
     uint32_t budget = between(40, 900);
@@ -132,8 +132,7 @@ class Planner : private PlanDraw {
     session.unit_node = unit;
     session.mode = pick(std::array{TransferMode::kRdma, TransferMode::kRdma, TransferMode::kRdma,
                                    TransferMode::kSendReceive, TransferMode::kSendDataOnly});
-    // Without RDMA the data channel is unacknowledged: cell loss resets the session over and over
-    // (decisions 5.4).
+    // Without RDMA the data channel is unacknowledged, so each lost cell resets the session (decisions 5.4).
     if (is(Profile::kCellFaults) && session.mode == TransferMode::kSendReceive) {
       session.mode = TransferMode::kRdma;
     }
@@ -141,7 +140,7 @@ class Planner : private PlanDraw {
     session.frames[0] = between(5, budget / 3);
     session.frames[1] = between(5, budget / 3);
     session.bytes_max = pick(std::array{100U, 1514U, 1514U, 9014U});
-    // A frame is many small flits: fewer frames keep a seed within its CPU time (decisions 5.2).
+    // A frame is many small flits. Fewer frames keep a seed within its CPU time (decisions 5.2).
     if (plan_.fabric.flit_payload_bytes != 0 && session.bytes_max > 1000) {
       for (uint32_t& frames : session.frames) frames = std::max(5U, frames / 4);
     }
@@ -168,7 +167,7 @@ class Planner : private PlanDraw {
       window.from_end = between(0, 1);
       window.begin = Instant(between(0ms, 1500ms));
       window.end = std::min(window.begin + between(1ms, 1000ms), Instant(kFaultsEndLatest));
-      // Together at most ppm_max, and often much less.
+      // The rates add up to at most ppm_max, often to much less.
       const uint32_t total = chance(2) ? ppm_max : between(0, ppm_max);
       fabric::FaultRates& rates = window.rates;
       rates.drop_ppm = between(0, total);

@@ -1,4 +1,4 @@
-// sim/planner.h -- draws a world from a seed.
+// sim/planner.h -- draws the plan of a world from a seed.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace weft::sim {
 
-/// What a seed means. Edition 1 is the first form of the simulator; later ones add to the plan that is drawn.
+/// The meaning of a seed. Edition 1 is the first; later editions add to its plans.
 inline constexpr uint32_t kPlanEdition = 4;
 
 /// The same seed, profile, traffic and edition give the same plan.

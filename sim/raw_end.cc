@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kQkey = 0x1234;
 
-/// No address of this process is on the wire, so a run is the same everywhere.
+/// No address of this process appears on the wire, so that a run is the same everywhere.
 uint64_t random_base(RandomSource& random) {
   return 0x1000'0000'0000ULL + (random.next() & 0x3FFF'FFFF'F000ULL);
 }
@@ -85,7 +85,7 @@ bool RawEnd::connect(const RawEnd& peer) {
     mask |=
         adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn | adapter::kQpAttrRqPsn;
   if (acknowledged) {
-    // A slow reader asks for patience; else most of the run would be cells sent again too early.
+    // A slow reader needs a long RNR timer; otherwise most cells of the run would be early repeats.
     attr.min_rnr_timer = std::max(attr.min_rnr_timer, plan_.receiver_pause / 2);
     mask |= adapter::kQpAttrMinRnrTimer;
   }
@@ -139,7 +139,7 @@ adapter::PostResult RawEnd::post(adapter::SendRequest request, const Outstanding
   const bool lent = memory_lent() && lent_wr_id_ == next_send_;
   adapter::Sge sge{lent ? lent_mr_.addr : send_mr_.addr + offset, what.bytes,
                    lent ? lent_mr_.lkey : send_mr_.lkey};
-  // What is copied at the post has no key, and so no address but its own.
+  // Inline data is copied when it is posted. It has no key, so its segment has the address in this process.
   if ((request.flags & adapter::kSendInline) != 0)
     sge.addr = reinterpret_cast<uintptr_t>(send_memory_.data() + offset);
   request.wr_id = next_send_;
@@ -220,7 +220,7 @@ int RawEnd::renew_windows() {
   int posted = 0;
   for (uint32_t index = 0; index < kRawWindowSlots && sends_.size() + 1 < plan_.send_wqes; ++index) {
     Slot& slot = slots_[index];
-    if (slot.state == SlotState::kWritten && plan_.verbs.one_shot) {  // its key has died
+    if (slot.state == SlotState::kWritten && plan_.verbs.one_shot) {  // the key was invalidated by the write
       static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
       slot.state = SlotState::kUnbound;
     }
@@ -249,7 +249,7 @@ bool RawEnd::post_bind(uint32_t index) {
   return true;
 }
 
-/// By unbind or, for every second slot, by invalidate.
+/// Ends the window by unbind, or for every second slot by invalidate.
 bool RawEnd::post_unbind(uint32_t index, SlotState next) {
   adapter::SendRequest request;
   const bool invalidate = index % 2 != 0;

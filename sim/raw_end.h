@@ -1,5 +1,5 @@
-// sim/raw_end.h -- one end of a raw pair during one connection: a QP, its memory, and what was posted to it
-// and has not come back.
+// sim/raw_end.h -- one end of a raw pair during one connection: a QP, its memory, and its outstanding work
+// requests.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@
 
 namespace weft::sim {
 
-/// Messages that a peer may have written and this end has not read yet.
+/// Messages that a peer may write before this end has read one.
 inline constexpr uint32_t kRawWindowSlots = 8;
 inline constexpr uint32_t kRawSourceBytes = 16'384;
 inline constexpr uint32_t kRawInlineBytes = 200;
 
-/// What an end needs to know of the adapter it sits on; null adapter while the node is dead.
+/// The adapter of an end and its addresses; `adapter` is null while the node is dead.
 struct RawNode {
   adapter::ChannelAdapter* adapter = nullptr;
   Lid lid;
@@ -34,27 +34,27 @@ struct RawNode {
 class RawEnd {
  public:
   enum class Kind : uint8_t { kSend, kWrite, kRead, kReturned, kBind, kUnbind };
-  /// A send WQE under way.
+  /// An outstanding send WQE.
   struct Outstanding {
     uint64_t wr_id = 0;
     Kind kind = Kind::kSend;
     uint32_t bytes = 0;
-    uint32_t source_offset = 0;  // kRead: where in the peer's source
-    uint32_t slot = 0;           // kBind, kUnbind: of the window
+    uint32_t source_offset = 0;  // kRead: offset in the peer's source
+    uint32_t slot = 0;           // kBind, kUnbind: slot of the window
   };
 
-  /// All references must outlive the end; the adapter lives.
+  /// All references must outlive the end; the node's adapter must exist.
   RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random);
   RawEnd(const RawEnd&) = delete;
   RawEnd& operator=(const RawEnd&) = delete;
 
   [[nodiscard]] bool create();
   [[nodiscard]] bool connect(const RawEnd& peer);
-  /// Moves the QP to its error state: every WQE must come back now.
+  /// Moves the QP to the error state; all WQEs must come back.
   void fail();
   [[nodiscard]] bool flushed() const noexcept { return sends_.empty() && receives_.empty(); }
   void destroy();
-  /// Forgets the QP without a word: its adapter is gone.
+  /// Forgets the QP without destroying it, because its adapter no longer exists.
   void abandon() noexcept { qp_ = nullptr; }
   [[nodiscard]] bool alive() const noexcept { return qp_ != nullptr; }
   [[nodiscard]] const CounterSet<adapter::QpCounter>& counters() const noexcept {
@@ -67,15 +67,15 @@ class RawEnd {
   [[nodiscard]] uint64_t next_wr_id() const noexcept { return next_send_; }
   /// Memory of a send WQE, bytes_max of the plan.
   [[nodiscard]] std::span<std::byte> send_slot(uint64_t wr_id) noexcept;
-  /// Posts `request`; where it moves data, with one SGE over the first `bytes` of the next slot, or of that
-  /// of the WQE before for what a read brought. Unchanged unless kOk.
+  /// Posts `request`. A request that moves data gets one SGE over the first `bytes` of the next slot, or of
+  /// the previous WQE's slot to return the data of a read. Unchanged unless kOk.
   [[nodiscard]] adapter::PostResult post(adapter::SendRequest request, const Outstanding& what);
   [[nodiscard]] uint32_t poll_sends(std::span<adapter::WorkCompletion> out) noexcept;
-  /// Until the next post, messages lie in a region of their own that take_memory() ends.
+  /// Until the next post, messages use a region of their own, which take_memory() deregisters.
   [[nodiscard]] bool lend_memory();
   void take_memory();
   [[nodiscard]] bool memory_lent() const noexcept { return lent_mr_.length != 0; }
-  /// The WQE that must complete next, if `wr_id` is it.
+  /// Removes and returns the WQE that must complete next, if it is `wr_id`.
   [[nodiscard]] std::optional<Outstanding> finish_send(uint64_t wr_id);
 
   // ---- receive queue
@@ -84,32 +84,32 @@ class RawEnd {
   [[nodiscard]] uint32_t poll_receives(std::span<adapter::WorkCompletion> out) noexcept;
   /// False when another WQE must complete next.
   [[nodiscard]] bool finish_receive(uint64_t wr_id);
-  /// One more receive WQE is to be posted at this time.
+  /// Another receive WQE is to be posted at this time.
   void want_receive(Instant at) { static_cast<void>(receives_due_.push(at)); }
-  /// Posts what is due. Returns how many.
+  /// Posts the receive WQEs that are due. @return their number
   int post_receives(Instant now);
   [[nodiscard]] Instant next_receive_due() noexcept;
 
   // ---- memory that the peer writes and reads
-  /// The next slot that the peer may write; false when it is not free.
+  /// True when the peer may write the next slot.
   [[nodiscard]] bool has_free_slot() const noexcept { return slots_[next_slot_].state == SlotState::kFree; }
   void take_slot() noexcept;
   [[nodiscard]] uint32_t next_slot() const noexcept { return next_slot_; }
   [[nodiscard]] Rkey slot_key(uint32_t slot) const noexcept { return slots_[slot].key; }
-  /// A write into the slot has arrived and was looked at. False when its key had ended before.
+  /// A write to the slot has arrived and was checked. False when the slot's key had already ended.
   [[nodiscard]] bool slot_written(uint32_t slot) noexcept;
-  /// Gives windows to the slots that have none, ends those that were written. Returns how many WQEs it
-  /// posted.
+  /// Binds windows to slots without one and ends the windows of written slots. @return the number of posted
+  /// WQEs
   int renew_windows();
   /// A bind or unbind has completed.
   void window_changed(const Outstanding& what);
-  /// Ends the window of the slot that was taken last, if its write has not arrived yet. True when it did.
+  /// Ends the window of the slot taken last, if its write has not arrived. True when it did so.
   [[nodiscard]] bool revoke_slot();
-  /// Everything that had completed before an unbind was polled: what comes now came too late.
+  /// All completions before an unbind were polled: writes that arrive from now on are too late.
   void close_slots() noexcept;
   /// False when a write reached a slot after its key had ended.
   [[nodiscard]] bool closed_slots_untouched() const noexcept;
-  /// Writes that were lost never come.
+  /// Frees the slots of lost writes.
   void reclaim_slots() noexcept;
   [[nodiscard]] const adapter::MemoryRegion& window() const noexcept { return window_mr_; }
   [[nodiscard]] std::span<const std::byte> window_memory() const noexcept { return window_memory_; }
@@ -121,10 +121,10 @@ class RawEnd {
   [[nodiscard]] SendQueue send_queue() const noexcept { return send_queue_; }
   void set_send_queue(SendQueue state) noexcept { send_queue_ = state; }
   [[nodiscard]] bool move_to(adapter::QpState state);
-  /// The adapter has given the QP up.
+  /// The adapter has moved the QP to the error state.
   [[nodiscard]] bool failed() const { return node_.adapter->query_qp(*qp_).state == adapter::QpState::kErr; }
   [[nodiscard]] Qpn qpn() const noexcept { return node_.adapter->qpn(*qp_); }
-  /// The adapter has said that the queue is drained; true once.
+  /// Notes the adapter's event that the queue is drained; take_drained() returns true once per event.
   void note_drained() noexcept { drained_told_ = true; }
   [[nodiscard]] bool take_drained() noexcept { return std::exchange(drained_told_, false); }
 
@@ -143,7 +143,7 @@ class RawEnd {
   struct Slot {
     SlotState state = SlotState::kFree;
     Rkey key{};
-    uint32_t crc = 0;  // kClosed: of its memory when it was closed
+    uint32_t crc = 0;  // kClosed: CRC of the slot's memory when it was closed
   };
 
   [[nodiscard]] bool post_one_receive();
@@ -170,7 +170,7 @@ class RawEnd {
   uint64_t next_receive_ = 0;
   uint32_t next_slot_ = 0;
   std::array<Slot, kRawWindowSlots> slots_;
-  adapter::MemoryRegion lent_mr_;  // one message, while it is sent
+  adapter::MemoryRegion lent_mr_;  // for one message while it is sent
   uint64_t lent_wr_id_ = 0;
   SendQueue send_queue_ = SendQueue::kRuns;
   bool drained_told_ = false;

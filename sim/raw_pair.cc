@@ -1,8 +1,8 @@
-// How it works: a pair is connected out of band as soon as both adapters live. Each side keeps its send
-// queue busy as the plan says and its receive queue filled; completions are matched against what was
-// posted. When a node dies or a QP fails, both ends are flushed -- every WQE must come back, once -- and
-// the pair is connected anew. Messages of an acknowledged pair may be missing only if its connection died;
-// those of an unacknowledged one also when the links were faulty.
+// How it works: a pair is connected out of band when both adapters exist. Each side keeps its send queue as
+// busy as the plan says and its receive queue filled. Completions are compared with the posted requests. When
+// a node dies or a QP fails, both ends are flushed (every WQE must come back exactly once), and the pair is
+// connected again. Messages of an acknowledged pair may be missing only if its connection died; those of an
+// unacknowledged pair also if links were faulty.
 #include "sim/raw_pair.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration kReconnectDelay = 1ms;
 constexpr Duration kFlushTime = 100ms;
-/// What a connection outlives: less than retry_count timeouts of 20 ms.
+/// Longest outage that a connection must survive: less than retry_count timeouts of 20 ms.
 constexpr Duration kPatience = 100ms;
-/// An unacknowledged message that has not come after this long never will.
+/// An unacknowledged message that has not arrived after this time is lost.
 constexpr Duration kDatagramLife = 50ms;
 constexpr Duration kLateWrites = 1s;
 
@@ -82,7 +82,7 @@ int RawPair::connect(Instant now) {
     return 0;
   }
   for (RawNode* node : nodes_) {
-    if (node->adapter->port_up(node->port)) continue;  // an address is known only while the port is up
+    if (node->adapter->port_up(node->port)) continue;  // the LID is known only while the port is up
     connect_at_ = now + kReconnectDelay;
     wake(connect_at_);
     return 0;
@@ -163,7 +163,7 @@ void RawPair::take_receive_completion(uint32_t side, const adapter::WorkCompleti
   if (used_wqe) end.want_receive(now + plan_.receiver_pause);
 }
 
-/// An RDMA write with idata has come.
+/// An RDMA write with idata has arrived.
 void RawPair::take_written(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   const uint64_t offset = wc.written_va - end.window().addr;
@@ -188,7 +188,7 @@ void RawPair::broke(std::string_view what, adapter::WcStatus status, Instant now
 // ---- traffic
 
 int RawPair::send_more(uint32_t side, Instant now) {
-  if (state_ != State::kUp || nodes_[side]->frozen) return 0;  // the other side may just have failed
+  if (state_ != State::kUp || nodes_[side]->frozen) return 0;  // the other side may have failed in this step
   const bool planned = sent_[side] < plan_.messages[side];
   if (stopped_ || (!planned && !trickle_) || plan_.messages[side] == 0) {
     excuse_unacknowledged(now);
@@ -209,7 +209,7 @@ int RawPair::send_more(uint32_t side, Instant now) {
 
 bool RawPair::post_something(uint32_t side, Instant now) {
   const RawEnd& to = *ends_[1 - side];
-  // Behind a read the next slot but one is still in use by what returns its data.
+  // After a read, the slot after the next is still in use for the data that is sent back.
   const uint32_t room = plan_.send_wqes - (plan_.verbs.fenced ? 2 : 0);
   if (ends_[side]->sends().size() >= room || ends_[side]->send_queue() != RawEnd::SendQueue::kRuns)
     return false;
@@ -218,9 +218,10 @@ bool RawPair::post_something(uint32_t side, Instant now) {
   if (reads && random_.below(6) == 0) return post_read(side, now);
   if (write && !to.has_free_slot()) {
     if (adapter::is_acknowledged(plan_.type)) return false;
-    write = false;  // slots of writes that were lost come back late
+    write = false;  // slots of lost writes are reclaimed late
   }
-  // Without acknowledgement no answer tells the sender to wait: it must know that a receive WQE is there.
+  // Without acknowledgements no RNR NAK makes the sender wait, so the sender checks that a receive WQE is
+  // posted.
   if (!adapter::is_acknowledged(plan_.type) && to.receives_posted() <= ledger_.outstanding(flows_[side]))
     return false;
   return post_message(side, write, now);
@@ -249,13 +250,14 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
   const adapter::PostResult result = from.post(request, {.kind = kind, .bytes = bytes});
   if (result != adapter::PostResult::kOk) {
     ledger_.excuse(flows_[side], now);
-    // The adapter may have moved the QP to its error state before its completion was polled.
+    // The adapter may have moved the QP to the error state before its completion was polled.
     if (result != adapter::PostResult::kBadState)
       violation(now, fmt::format("post_send: {}", to_string(result)));
     return false;
   }
   if (write) to.take_slot();
-  if (copied) std::fill_n(from.send_slot(wr_id).begin(), bytes, std::byte{0xEE});  // lent no longer
+  // Inline data: the memory is the sender's again.
+  if (copied) std::fill_n(from.send_slot(wr_id).begin(), bytes, std::byte{0xEE});
   trace_.event(now, TraceKind::kWorkPosted, flows_[side], wr_id, static_cast<uint64_t>(request.opcode));
   last_move_[side] = now;
   ++sent_[side];
@@ -287,7 +289,7 @@ void RawPair::excuse_unacknowledged(Instant now) {
     if (ledger_.outstanding(flows_[side]) == 0) continue;
     if (now - last_move_[side] >= kDatagramLife) {
       ledger_.excuse(flows_[side], now);
-      // What a frozen node or a dead direction keeps for long may still come and be written.
+      // Writes that a frozen node or a dead direction holds back may still arrive.
       const bool none_late = now >= world_.faults_end() + kLateWrites;
       if (none_late && ends_[1 - side] != nullptr && ends_[1 - side]->alive())
         ends_[1 - side]->reclaim_slots();
@@ -334,7 +336,8 @@ void RawPair::check_end(uint32_t side, Instant now) {
 
 void RawPair::link_reset(uint32_t link, bool switch_death) {
   if (!world_.fabric.on_path(link, plan_.nodes[0], plan_.nodes[1])) return;
-  // A dead switch is no reason for a connection to die: timers stop while the port is down (decisions 2.12).
+  // The death of a switch is no reason for a connection to die: timers stop while the port is down (decisions
+  // 2.12).
   if (!switch_death) error_has_reason_ = true;
 }
 

@@ -1,6 +1,6 @@
-// sim/raw_pair.h -- two queue pairs that talk: RC, UC, RD or UD, Sends, RDMA writes with idata and RDMA
-// reads. Connections are made out of band; everything else goes through the fabric. Checks that every WQE
-// completes exactly once and in order, and that data arrives whole.
+// sim/raw_pair.h -- two connected or corresponding queue pairs of RC, UC, RD or UD with Sends, RDMA writes
+// with idata and RDMA reads. Connections are made out of band; everything else passes the fabric. Checks that
+// every WQE completes exactly once and in order, and that data arrives intact.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ class RawPair {
   /// All references must outlive the pair.
   RawPair(const RawPairPlan& plan, const WorldParts& parts, RawNode& first, RawNode& second);
 
-  /// See Scenario::step().
+  /// Like Scenario::step().
   uint32_t step(uint32_t polled, Instant now);
   [[nodiscard]] Instant deadline() const noexcept { return wake_at_; }
-  /// Something has changed around the pair: the next step() does not rely on who was polled.
+  /// The pair's surroundings have changed: the next step() does not rely on `polled`.
   void look_again() noexcept { look_again_ = true; }
   /// An adapter has drained the send queue of one of its QPs.
   void send_queue_drained(const adapter::ChannelAdapter* adapter, Qpn qpn) noexcept;
-  /// A node of this pair dies now; its adapter still exists.
+  /// A node of this pair is dying; its adapter still exists.
   void node_crashed(uint32_t node, Instant now);
   void link_reset(uint32_t link, bool switch_death);
-  /// See Scenario::check_counters().
+  /// Like Scenario::check_counters().
   void check_counters(uint32_t node, Instant now);
-  /// A node was frozen or thawed: its QPs are not touched meanwhile.
+  /// A node was frozen or thawed. QPs of a frozen node are not touched.
   void freeze_changed(Instant now) noexcept;
   void trickle() noexcept;
   void stop() noexcept;
@@ -54,7 +54,7 @@ class RawPair {
   [[nodiscard]] bool post_read(uint32_t side, Instant now);
   void check_end(uint32_t side, Instant now);
 
-  // raw_pair_verbs.cc: beside Sends, writes and reads.
+  // raw_pair_verbs.cc: verbs beside Sends, writes and reads.
   int work_on_windows(uint32_t side, Instant now);
   int work_on_send_queue(uint32_t side, Instant now);
   void take_returned(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
@@ -75,18 +75,18 @@ class RawPair {
   Trace& trace_;
   RandomSource& random_;
   Saboteur* saboteur_;
-  uint32_t flows_[2] = {0, 0};  // from side 0, from side 1
+  uint32_t flows_[2] = {0, 0};  // flow from side 0, flow from side 1
   std::unique_ptr<RawEnd> ends_[2];
   State state_ = State::kDown;
   Instant connect_at_{};
   Instant connected_at_{};
   Instant flush_limit_ = kNever;
-  Instant next_at_[2] = {};     // next message
+  Instant next_at_[2] = {};     // time of the next message
   bool sends_polled_[2] = {};   // the CQ of sends was empty after the last poll
-  Instant restart_at_[2] = {};  // a drained send queue
-  Instant last_move_[2] = {};   // a message was sent or arrived
+  Instant restart_at_[2] = {};  // time at which a drained send queue restarts
+  Instant last_move_[2] = {};   // last time that a message was sent or arrived
   uint64_t sent_[2] = {0, 0};
-  bool error_has_reason_ = false;  // the connection may die: a node or its link was away
+  bool error_has_reason_ = false;  // the connection may die: a node or its link was down
   bool trickle_ = false;
   bool stopped_ = false;
   bool look_again_ = true;

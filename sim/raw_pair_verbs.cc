@@ -1,8 +1,9 @@
-// What a raw pair does beside Sends, writes and reads. Windows: each slot that the peer writes has a key of
-// its own, bound before and ended after; once an unbind has completed neither data nor a completion may come.
-// A fenced Send returns what the read before it has brought. A send queue is drained and started again:
-// nothing completes in between. Without acknowledgement, memory goes while its message is sent: the queue
-// fails (SQE), the rest is flushed, and what follows arrives whole or not at all.
+// Verbs of a raw pair beside Sends, writes and reads. Windows: each slot that the peer writes has its own
+// key, bound before the write and ended after it; once an unbind has completed, neither data nor a completion
+// may arrive. Fence: a fenced Send returns the data of the read before it. Drain: a send queue is drained and
+// restarted; nothing completes in between. Lost memory: without acknowledgements, a region is deregistered
+// while its message is sent; the send queue fails (SQE), later requests are flushed, and subsequent messages
+// arrive intact or not at all.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a drained queue stays so.
+/// Time for which a queue stays drained.
 constexpr Duration kDrainedTime = 200us;
 
 }  // namespace
@@ -24,7 +25,7 @@ int RawPair::work_on_windows(uint32_t side, Instant now) {
   if (nodes_[side]->frozen || stopped_ || end.send_queue() != RawEnd::SendQueue::kRuns) return 0;
   int work = end.renew_windows();
   if (plan_.verbs.revokes && random_.below(200) == 0 && end.revoke_slot()) {
-    // The write may be under way: then it is refused, and the connection ends.
+    // The write may be under way; then it is refused, and the connection ends.
     error_has_reason_ = true;
     trace_.event(now, TraceKind::kWorkPosted, 0x300 | side, 0, 0);
     ++work;
@@ -40,7 +41,7 @@ int RawPair::work_on_send_queue(uint32_t side, Instant now) {
   switch (end.send_queue()) {
     case SendQueue::kRuns:
       if (!plan_.verbs.drains || stopped_ || random_.below(100) != 0) return 0;
-      if (end.failed()) return 0;  // its completions have not been polled yet
+      if (end.failed()) return 0;  // completions of the failed QP have not been polled yet
       if (!end.move_to(adapter::QpState::kSqd)) violation(now, "SQD refused");
       end.set_send_queue(SendQueue::kDrains);
       return 1;
@@ -57,7 +58,7 @@ int RawPair::work_on_send_queue(uint32_t side, Instant now) {
       }
       break;
     case SendQueue::kFailed:
-      if (!end.sends().empty()) return 0;  // the rest is still being flushed
+      if (!end.sends().empty()) return 0;  // later requests are still being flushed
       ledger_.excuse(flows_[side], now);
       break;
   }
@@ -76,7 +77,7 @@ void RawPair::send_queue_drained(const adapter::ChannelAdapter* adapter, Qpn qpn
   }
 }
 
-/// A queue without acknowledgement that fails stays there; everything else ends the connection.
+/// A failed send queue without acknowledgements stays in SQE; any other failure ends the connection.
 void RawPair::take_failed_send(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   if (!plan_.verbs.takes_memory || state_ != State::kUp)
@@ -89,7 +90,7 @@ void RawPair::take_failed_send(uint32_t side, const adapter::WorkCompletion& wc,
   look_again_ = true;
 }
 
-/// The data that a read has brought goes back behind a fence, together with where it came from.
+/// Sends the data of a read back with a fence; the message also contains their source offset.
 void RawPair::post_returned(uint32_t side, uint32_t bytes, uint32_t source_offset, Instant now) {
   adapter::SendRequest request;
   request.opcode = adapter::SendOpcode::kSendWithImm;

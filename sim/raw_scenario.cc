@@ -14,7 +14,7 @@
 namespace weft::sim {
 namespace {
 
-/// One endnode: an adapter and nothing above it.
+/// One endnode: an adapter without anything above it.
 class RawEndnode final : public EndnodeApp {
  public:
   RawEndnode(RawNode& slot, uint32_t node, uint64_t incarnation, fabric::CellPort& port, uint64_t seed)
@@ -46,7 +46,7 @@ class RawEndnode final : public EndnodeApp {
   adapter::ChannelAdapter adapter_;
 };
 
-/// The second port of an adapter, on an endnode of its own as far as links go.
+/// The second port of an adapter. For the links it is an endnode of its own.
 class SecondPort final : public EndnodeApp {
  public:
   SecondPort(RawNode& slot, const RawNode& first, uint32_t node, fabric::CellPort& port) : slot_(slot) {

@@ -1,4 +1,4 @@
-// sim/raw_scenario.h -- queue pairs of all services straight on the adapters, without sessions and drivers.
+// sim/raw_scenario.h -- queue pairs of all services directly on the adapters, without sessions and drivers.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// sim/scenario.h -- what runs on the endnodes of a simulated fabric. The world builds, polls, kills and
-// rebuilds; the scenario makes the traffic and checks what came of it.
+// sim/scenario.h -- the programs on the endnodes of a simulated fabric. The world starts, polls, kills and
+// restarts them; the scenario makes the traffic and checks the results.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@
 
 namespace weft::sim {
 
-/// What a scenario gets from its world, whose parts outlive it.
+/// Parts of the world for a scenario; they outlive it.
 struct WorldParts {
   const WorldPlan& plan;
   FlowLedger& ledger;
   CounterCheck& counter_check;
   Trace& trace;
   RandomSource& random;
-  Saboteur* saboteur = nullptr;  // null: no planted bugs
+  Saboteur* saboteur = nullptr;  // null: no bugs are planted
 };
 
-/// Everything one endnode process would hold; destroyed by a crash.
+/// Everything that the process of an endnode would hold; destroyed by a crash.
 class EndnodeApp {
  public:
   virtual ~EndnodeApp() = default;
@@ -35,43 +35,43 @@ class EndnodeApp {
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
 };
 
-/// Owner: the world. Outlives all apps it made.
+/// Owner: the world. Outlives all apps that it made.
 class Scenario {
  public:
   virtual ~Scenario() = default;
-  /// A node comes to life. `port` outlives the app; `incarnation` counts the node's lives from 1.
+  /// A node starts. `port` outlives the app; `incarnation` counts the node's lives from 1.
   virtual std::unique_ptr<EndnodeApp> start(uint32_t node, uint64_t incarnation, fabric::CellPort& port,
                                             Instant now) = 0;
-  /// The node's app is about to be destroyed, without any goodbye to its peers.
+  /// The node's app is about to be destroyed without a message to its peers.
   virtual void crash(uint32_t node, Instant now) = 0;
-  /// A node gets no more turns, or gets them again.
+  /// A node gets no more turns (`on`), or gets them again.
   virtual void freeze(uint32_t /*node*/, bool /*on*/, Instant /*now*/) {}
-  /// A link went down or came up anew: what was in flight on it is gone. `switch_death`: because a switch is
-  /// dead.
+  /// A link went down or came up again; everything in flight on it is lost. `switch_death`: the reason is a
+  /// dead switch.
   virtual void link_change(uint32_t link, bool up, bool switch_death, Instant now) = 0;
-  /// Out-of-band work between turns. `polled` has a bit for each node that had its turn since the last call:
-  /// the others are as they were. Returns a bit for each node it did something to, so that they wake.
+  /// Out-of-band work between turns. `polled` has a bit for each node that had a turn since the last call;
+  /// other nodes are unchanged. @return a bit for each node that was changed, so that it wakes
   virtual uint32_t step(uint32_t polled, Instant now) = 0;
   [[nodiscard]] virtual Instant deadline() const = 0;
-  /// Invariants of the nodes that did something in their turn; a broken one goes into the ledger.
+  /// Checks the invariants of nodes that worked in their turn; violations go into the ledger.
   virtual void check(uint32_t worked, Instant now) = 0;
-  /// True when everything lent is back where it belongs.
+  /// True when everything that was lent has been returned.
   [[nodiscard]] virtual bool at_rest(Instant /*now*/) const { return true; }
-  /// The node dies or the world ends: counters that no honest node moves go into the ledger.
+  /// The node dies or the world ends: counters that honest nodes never move go into the ledger.
   virtual void check_counters(uint32_t /*node*/, Instant /*now*/) {}
-  /// The world is over: whatever is not at rest goes into the ledger.
+  /// The world is over: everything that is not at rest goes into the ledger.
   virtual void check_at_rest(Instant /*now*/) {}
-  /// True when something new has passed on every flow since `since`.
+  /// True when a message sent after `since` has arrived on every flow.
   [[nodiscard]] virtual bool recovered(Instant since) const = 0;
   /// True when all planned traffic has been offered.
   [[nodiscard]] virtual bool finished() const = 0;
-  /// From now on only what keeps the flows comparable is sent: a little at a time, until stop().
+  /// From now on flows only trickle, until stop().
   virtual void trickle(Instant now) = 0;
-  /// No new traffic.
+  /// No new traffic from now on.
   virtual void stop(Instant now) = 0;
-  /// True when nothing that was promised is under way.
+  /// True when no promised message is under way.
   [[nodiscard]] virtual bool drained() const = 0;
-  /// Counters that are not zero, for people who look for a bug.
+  /// Nonzero counters as text, for debugging.
   [[nodiscard]] virtual std::string report() const { return {}; }
 };
 

@@ -1,8 +1,8 @@
-// How it works: a frame that a station has handed over while its session was open is promised; it may be
-// missing at the end only if the session left its open state, or one of its nodes died, afterwards. A session
-// that leaves its open state needs a reason itself: a dead node, a cut link, cells lost above the links, its
-// own close, a path that was dead for almost as long as silence may last, or, without acknowledgements, a
-// link that was reset.
+// How it works: a frame that a station handed over while its session was open must arrive. It may be missing
+// at the end only if the session left its open state, or one of its nodes died, after that. A session may
+// leave its open state only for a reason: a dead node, a cut link, cells lost above the links, its own close,
+// a path that was dead for almost the longest allowed silence, or, without acknowledgements, a link that was
+// reset.
 #include "sim/session_watch.h"
 
 #include <fmt/format.h>
@@ -14,10 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a session outlives: less than its 1.5 s of silence, keepalive interval included (decisions 2.13).
+/// Longest silence that a session must survive: less than its limit of 1.5 s, because the keepalive interval
+/// counts too (decisions 2.13).
 constexpr Duration kWatchPatience = 900ms;
 constexpr Duration kGapPatience = fabric::kOutputStandstill * 4 / 5;
-/// What a slow host may take with certainty, less than kSlowHostMax.
+/// Time that a slow host may certainly take, less than kSlowHostMax.
 constexpr Duration kSlowHostPatience = 400ms;
 
 FrameSource source_of(const SessionPlan& plan, uint32_t flow, uint32_t frames) {
@@ -30,7 +31,7 @@ FrameSource source_of(const SessionPlan& plan, uint32_t flow, uint32_t frames) {
   return source;
 }
 
-/// Over all incarnations.
+/// Sum over all incarnations.
 uint64_t missed_packets(session::NetdevSession& session) {
   return session.channel_counters(0).get(adapter::QpCounter::kMissedPackets) +
          session.channel_counters(1).get(adapter::QpCounter::kMissedPackets);
@@ -77,13 +78,13 @@ session::NetdevSession* SessionWatch::at_unit(const SessionNodes& nodes) const {
   return nodes.unit->session_with(Lid(static_cast<uint16_t>(plan_.host_node)));
 }
 
-// ---- what happens to it
+// ---- events
 
 void SessionWatch::node_died(uint32_t node, Instant now) {
   reason_ = true;
   excuse(now);
   if (node != plan_.host_node) return;
-  // The next life of the host starts with the address it was configured with.
+  // A restarted host begins with the address of its configuration.
   use_address(host_mac(plan_));
   mac_turn_ = 0;
   settling_ = closing_ = false;
@@ -123,7 +124,7 @@ void SessionWatch::note(End& end, session::NetdevSession* session, std::string_v
     excuse(now);
   }
   end = {open, incarnation, now, open ? missed_packets(*session) : 0};
-  // Once both ends are open again, a new loss needs a new reason.
+  // Once both ends are open again, another loss needs another reason.
   if (host_end_.open && unit_end_.open) reason_ = false;
 }
 
@@ -146,7 +147,7 @@ void SessionWatch::excuse(Instant now) {
   for (uint32_t flow : flows_) ledger_.excuse(flow, now);
 }
 
-// ---- what the host asks
+// ---- requests of the host
 
 bool SessionWatch::act(const SessionNodes& nodes, Instant now) {
   bool touched = false;
@@ -192,7 +193,7 @@ void SessionWatch::apply(const ConfigChange& change, HostNode& host, Instant now
       settling_ = true;
       return excuse(now);
     }
-    case ConfigChangeKind::kPromiscuous:  // units here do not allow it
+    case ConfigChangeKind::kPromiscuous:  // units here refuse it
       filters.promiscuous = !filters.promiscuous;
       return controller.set_filters(filters);
     case ConfigChangeKind::kMulticast:
@@ -213,9 +214,9 @@ void SessionWatch::use_address(const MacAddress& mac) {
   ledger_.set_addresses(flows_[1], lan_mac(plan_), mac);
 }
 
-// ---- what holds between its ends
+// ---- invariants between the two ends
 
-/// Of both ends while they are open in the same session; false otherwise.
+/// Sums of both ends while they are open in the same session; false otherwise.
 bool SessionWatch::sums(const SessionNodes& nodes, Instant now, session::SessionConservation& host,
                         session::SessionConservation& unit) const {
   session::NetdevSession* h = at_host(nodes);
@@ -230,7 +231,7 @@ bool SessionWatch::sums(const SessionNodes& nodes, Instant now, session::Session
   return true;
 }
 
-/// An end knows at most as many free elements of its peer as the peer has exposed: else an element was
+/// An end must not know more free elements of its peer than the peer has exposed; otherwise an element was
 /// announced twice.
 void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   if (plan_.mode == TransferMode::kSendReceive) {
@@ -244,7 +245,7 @@ void SessionWatch::check(const SessionNodes& nodes, Instant now) {
   violation("elements announced twice", host, unit, now);
 }
 
-/// Without acknowledgements a missing cell is not sent again: the session ends (decisions 2.19).
+/// Without acknowledgements a missing cell is not sent again, so the session must end (decisions 2.19).
 void SessionWatch::check_gaps(const End& end, session::NetdevSession* session, std::string_view role,
                               Instant now) {
   const bool same = end.open && session != nullptr && session->incarnation() == end.incarnation;
@@ -282,7 +283,7 @@ std::string SessionWatch::disagreement(const SessionNodes& nodes) const {
   if (client->mtu_bytes != wanted.mtu_bytes) return "the unit has another MTU of the host";
   if (client->features != controller.granted()) return "the unit has other features of the host";
   NicFilters filters = wanted.filters;
-  filters.promiscuous = false;  // refused, and the others asked for once more
+  filters.promiscuous = false;  // it is refused; the other filters were asked for again
   if (client->filters != filters || controller.filters() != filters) return "the unit has other filters";
   return {};
 }

@@ -1,5 +1,5 @@
-// sim/session_watch.h -- one session of the split driver as the outside sees it: its two flows, whether its
-// ends are open, whether it may be lost, and what its host asks of it beside frames.
+// sim/session_watch.h -- one session of the split driver seen from outside: its two flows, whether its ends
+// are open, whether it may be lost, and the requests of its host beside frames.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,33 @@ struct SessionNodes {
 /// Owner: the netdev scenario.
 class SessionWatch {
  public:
-  /// `host_index`: which of its host's sessions it is, from 0. All references must outlive the watch.
+  /// `host_index`: index of the session among those of its host, from 0. All references must outlive the
+  /// watch.
   SessionWatch(const SessionPlan& plan, const WorldParts& parts, size_t host_index);
-  /// The stations at both ends; adds this session's sources and sinks.
+  /// Sets the stations at both ends and adds this session's sources and sinks to them.
   void join(FrameStation& os, FrameStation& nic);
 
   [[nodiscard]] const SessionPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] FrameStation& os() const noexcept { return *os_; }
-  /// Its nodes, a bit each.
+  /// The session's nodes, one bit each.
   [[nodiscard]] uint32_t nodes() const noexcept { return 1U << plan_.host_node | 1U << plan_.unit_node; }
 
   void node_died(uint32_t node, Instant now);
   void link_changed(uint32_t link, bool switch_death);
-  /// Notices that either end opened or was lost.
+  /// Notices that an end has opened or was lost.
   void observe(const SessionNodes& nodes, Instant now);
-  /// Changes the NIC's configuration or closes the session when that is planned. True when it touched the
+  /// Changes the NIC's configuration or closes the session when that is planned. True when it changed the
   /// host.
   bool act(const SessionNodes& nodes, Instant now);
-  /// When act() has something to do next.
+  /// Time of the next action of act().
   [[nodiscard]] Instant deadline() const noexcept;
-  /// The unit gave up on a host that took nothing while it held up its neighbours: right for a host that
-  /// cannot be reached, a bug for any other.
+  /// The unit gave up a host that took no frames and blocked its neighbours. That is a violation unless the
+  /// host could not be reached.
   void slow_host(Instant now);
-  /// What holds between the two ends at every moment.
+  /// Checks invariants between the two ends that hold at every moment.
   void check(const SessionNodes& nodes, Instant now);
-  /// Nothing is under way: each end knows every element that the other has exposed, and all of them are;
-  /// every request of the host has its answer.
+  /// True when nothing is under way: each end knows every element that the other has exposed, all elements
+  /// are exposed, and every request of the host has its answer.
   [[nodiscard]] bool at_rest(const SessionNodes& nodes, Instant now) const;
   void check_at_rest(const SessionNodes& nodes, Instant now);
 
@@ -60,11 +61,11 @@ class SessionWatch {
   }
 
  private:
-  /// One end as seen last.
+  /// One end at the last observation.
   struct End {
     bool open = false;
     uint64_t incarnation = 0;
-    Instant since{};      // open
+    Instant since{};      // time of its opening
     uint64_t missed = 0;  // packets that its channels had missed before
   };
 
@@ -78,7 +79,7 @@ class SessionWatch {
   void excuse(Instant now);
   [[nodiscard]] bool sums(const SessionNodes& nodes, Instant now, session::SessionConservation& host,
                           session::SessionConservation& unit) const;
-  /// Where the unit does something else for its host than the host asked for last; empty when nowhere.
+  /// Where the unit's state for its host differs from the host's last request; empty when it does not.
   [[nodiscard]] std::string disagreement(const SessionNodes& nodes) const;
   void violation(std::string_view what, const session::SessionConservation& host,
                  const session::SessionConservation& unit, Instant now);
@@ -98,11 +99,11 @@ class SessionWatch {
   bool reason_ = false;  // the session may be lost
   bool cut_ = false;     // the host was out of reach at some time while the switch lived
 
-  // What the host asks.
-  std::vector<ConfigChange> changes_;  // in the order of time
+  // Requests of the host.
+  std::vector<ConfigChange> changes_;  // sorted by time
   size_t next_change_ = 0;
-  uint8_t mac_turn_ = 0;   // addresses that the host has used
-  bool settling_ = false;  // the unit may not yet know the host's address: its frames may be lost
+  uint8_t mac_turn_ = 0;   // number of addresses that the host has used
+  bool settling_ = false;  // the unit may not know the host's address yet, so its frames may be lost
   bool close_due_;
   bool closing_ = false;
 };

@@ -12,7 +12,7 @@ fabric::PortNumber port_of(uint32_t link) noexcept {
 
 }  // namespace
 
-/// Names the link of a flit; a cable only knows its ends.
+/// Adds the link's number to a flit, because a cable knows only its ends.
 class SimFabric::Watch final : public fabric::FlitObserver {
  public:
   Watch(Observer& observer, uint32_t link) : observer_(observer), link_(link) {}
@@ -34,7 +34,7 @@ SimFabric::SimFabric(const FabricPlan& plan, RandomSource& random, Observer& obs
   for (uint32_t link = 0; link < links(); ++link) add_link(link, random, observer);
 }
 
-/// Switches go before the links they hold.
+/// Switches are destroyed before the links that they use.
 SimFabric::~SimFabric() {
   switches_.clear();
 }
@@ -74,7 +74,7 @@ void SimFabric::start_switch(uint32_t index) {
   fabric::SwitchConfig config;
   config.link = end_config(0, 1);
   config.ports = links();
-  config.links_awake = 0;  // every idle link rests
+  config.links_awake = 0;  // every idle link sleeps
   switches_[index] = std::make_unique<fabric::Switch>(config);
   fabric::Switch& made = *switches_[index];
   for (uint32_t link = 0; link < links(); ++link) {
@@ -83,7 +83,7 @@ void SimFabric::start_switch(uint32_t index) {
   }
 }
 
-/// What is for the endnode at this link leaves the switch there, or by the link to the other switch.
+/// Cells for the endnode at `link` leave this switch by that link, or by the link to the other switch.
 void SimFabric::forward(uint32_t index, uint32_t link) {
   const uint32_t way = attached(link, index) ? link : plan_.endnodes;
   switches_[index]->forwarding().set(links_[link].lid, port_of(way));

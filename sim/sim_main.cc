@@ -1,4 +1,4 @@
-// weft-sim -- runs simulated fabrics by seed and says how to replay what failed. docs/simulator.md.
+// weft-sim -- runs simulated fabrics by seed and prints how to replay a failure. docs/simulator.md.
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ struct Options {
   bool plan_only = false;
   bool keep_going = false;
   bool each = false;
-  bool verbs = false;  // random programs of verbs instead of a world
+  bool verbs = false;  // random programs of verbs in place of a world
   bool shrink = false;
 };
 
@@ -46,10 +46,10 @@ struct Tally {
   uint64_t frames_lost = 0;
   FaultEffects effects;
   uint64_t runs_with_crash = 0;
-  std::vector<std::pair<double, uint64_t>> cpu_ms;  // with the seed
+  std::vector<std::pair<double, uint64_t>> cpu_ms;  // CPU time and seed
 };
 
-/// A check that fails ends the process; the seed must not be lost with it.
+/// A failed check ends the process; this line still tells the seed.
 char abort_note[160];
 void on_fatal_signal(int signal_number) {
   static_cast<void>(!write(STDERR_FILENO, abort_note, strlen(abort_note)));
@@ -127,7 +127,7 @@ void print_tally(const Options& options, Tally& tally) {
       "{} seeds from {}, {} failed; {} with crashes; frames {} sent, {} arrived, {} lost with a reason\n",
       tally.runs, options.from, tally.failed, tally.runs_with_crash, tally.frames_sent, tally.frames_arrived,
       tally.frames_lost);
-  fmt::print("faults, as their victims counted: {}\n", describe(tally.effects));
+  fmt::print("faults counted by links, queue pairs and nodes: {}\n", describe(tally.effects));
   fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n",
              cpu(500).first, cpu(900).first, cpu(990).first, slowest_ms, slowest);
 }
@@ -137,15 +137,15 @@ uint64_t fresh_seed() {
   return (uint64_t{device()} << 16 ^ device()) & 0xFFFF'FFFF'FFFF;
 }
 
-/// 0 go on, otherwise the exit code plus one.
+/// Returns 0 to go on, otherwise the exit code plus one.
 int parse(int argc, char** argv, Options& options) {
   po::options_description visible("weft-sim: whole fabrics in one thread and virtual time, by seed");
   std::string profile = "mixed";
   std::string traffic = "any";
   visible.add_options()("help,h", "this text")("version", "version of weft")("seed", po::value<uint64_t>(),
-                                                                             "run this seed alone")(
-      "seeds", po::value<uint64_t>(&options.seeds)->default_value(100), "how many seeds to run")(
-      "from", po::value<uint64_t>(), "the first of them; fresh and printed when not given")(
+                                                                             "run only this seed")(
+      "seeds", po::value<uint64_t>(&options.seeds)->default_value(100), "number of seeds to run")(
+      "from", po::value<uint64_t>(), "first seed; default: a new one, which is printed")(
       "profile", po::value(&profile)->default_value("mixed"),
       "mixed, clean, flits, cells, crashes, pressure or everything")(
       "traffic", po::value(&traffic)->default_value("any"),
@@ -153,13 +153,14 @@ int parse(int argc, char** argv, Options& options) {
       "programs "
       "against a model; it draws its own profile)")("verbose,v", po::bool_switch(&options.verbose),
                                                     "print plan and trace")(
-      "flits", po::bool_switch(&options.flits), "the trace shows flits too")(
-      "plan", po::bool_switch(&options.plan_only), "print the plan only")(
+      "flits", po::bool_switch(&options.flits), "also trace flits")(
+      "plan", po::bool_switch(&options.plan_only), "only print the plan")(
       "edition", po::value(&options.edition)->default_value(kPlanEdition),
-      "what seeds mean: each edition adds to the plan of the one before it, from 1")(
-      "keep-going,k", po::bool_switch(&options.keep_going), "do not stop at the tenth failure")(
-      "shrink", po::bool_switch(&options.shrink), "verbs: leave out what a failing seed does not need")(
-      "each", po::bool_switch(&options.each), "one line per seed: what it did and what it cost")(
+      "edition of the plans, from 1; each edition adds to the previous one")(
+      "keep-going,k", po::bool_switch(&options.keep_going), "do not stop after ten failures")(
+      "shrink", po::bool_switch(&options.shrink),
+      "with verbs: leave out the calls that the failure does not need")(
+      "each", po::bool_switch(&options.each), "one line per seed with its work and CPU time")(
       "json", po::bool_switch(&options.json), "the summary as one JSON object")(
       "config", po::value<std::string>(), "a file with lines option = value");
   po::variables_map given;

@@ -12,7 +12,7 @@ std::span<const fabric::RxCell> TamperedPort::receive() noexcept {
     copy.assign(cell.bytes.begin(), cell.bytes.end());
     if (saboteur_.on_cell(node_, now_, copy)) cells_[count_++] = {copy, cell.vl};
   }
-  if (count_ == 0 && !fresh.empty()) inner_.release();  // all lost: the caller will not
+  if (count_ == 0 && !fresh.empty()) inner_.release();  // all were lost, so the caller will not release any
   return std::span(cells_).subspan(first, count_ - first);
 }
 

@@ -1,4 +1,4 @@
-// sim/tampered_port.h -- a cell port whose cells a saboteur sees, changes or loses before the node gets them.
+// sim/tampered_port.h -- a cell port that lets a saboteur change or drop cells before the node gets them.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weft::sim {
 
-/// Owner: its endnode. Only in worlds with a saboteur.
+/// Owner: its endnode. Exists only in worlds with a saboteur.
 class TamperedPort final : public fabric::CellPort {
  public:
   /// `inner` and `saboteur` must outlive the port.
@@ -50,7 +50,7 @@ class TamperedPort final : public fabric::CellPort {
   Instant now_{};
   std::array<std::vector<std::byte>, kCellsMax> copies_;
   std::array<fabric::RxCell, kCellsMax> cells_{};
-  uint32_t count_ = 0;  // since the last release()
+  uint32_t count_ = 0;  // cells since the last release()
 };
 
 }  // namespace weft::sim

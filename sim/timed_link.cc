@@ -12,7 +12,7 @@ constexpr uint32_t kCellsPerReceive = 64;
 
 }  // namespace
 
-/// One end: what it sends arrives at the other.
+/// One end of the link; cells sent at one end arrive at the other.
 class TimedLink::End final : public fabric::CellPort {
  public:
   End(const TimedLinkConfig& config, uint16_t lid)
@@ -63,7 +63,7 @@ class TimedLink::End final : public fabric::CellPort {
   void wait_fds(std::vector<pollfd>& /*out*/) const override {}
   [[nodiscard]] bool prepare_sleep() noexcept override { return arriving_.empty(); }
   void finish_sleep() noexcept override {}
-  /// When the next cell arrives, or room comes for one that leaves.
+  /// Time at which the next cell arrives, or at which room comes for a leaving one.
   [[nodiscard]] Instant deadline() const noexcept override {
     const Instant arrives = arriving_.empty() ? kNever : arriving_.front().due;
     return leaving_.empty() ? arrives : std::min(arrives, leaving_.front());
@@ -88,7 +88,7 @@ class TimedLink::End final : public fabric::CellPort {
   End* other_ = nullptr;
   Instant now_{};
   std::vector<std::byte> staging_;
-  std::deque<Instant> leaving_;  // when each cell has left
+  std::deque<Instant> leaving_;  // time at which each cell has left
   std::deque<Cell> arriving_;
   std::deque<Cell> lent_;
   std::vector<std::vector<std::byte>> free_;

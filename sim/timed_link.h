@@ -1,6 +1,5 @@
-// sim/timed_link.h -- a link that is nothing but time: bytes per second, a delay, room for bytes
-// that wait to leave. For measurements of the transport alone in virtual time: no flits, no
-// credits, no switch.
+// sim/timed_link.h -- a link that models only time: bytes per second, a delay, and room for cells that wait
+// to leave. For measurements of the transport alone in virtual time: no flits, no credits, no switch.
 #pragma once
 
 #include <array>
@@ -17,7 +16,7 @@ struct TimedLinkConfig {
   uint32_t cell_payload_bytes = 1024;
   Duration latency{};
   uint64_t bytes_per_second = 0;
-  uint32_t room_cells = 0;  // that wait to leave, each way
+  uint32_t room_cells = 0;  // room for cells that wait to leave, in each direction
 };
 
 /// Owner: the thread of both ends.

@@ -1,5 +1,5 @@
-// sim/trace.h -- what happened in a run, event by event: hashed always, printed when asked for. Two runs of
-// one seed give the same hash; a difference is a bug (decisions 5.2).
+// sim/trace.h -- the events of a run: always hashed, printed on demand. Two runs of one seed must give the
+// same hash; a difference is a bug (decisions 5.2).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class TraceKind : uint8_t {
   kFlit,          // a: link and direction, b: first header bytes, c: CRC
   kFrameSent,     // a: flow, b: number, c: bytes
   kFrameArrived,  // a: flow, b: number, c: bytes
-  kFrameRefused,  // a: flow, b: number: the port could not take it yet
+  kFrameRefused,  // a: flow, b: number; the port could not take the frame yet
   kWorkPosted,    // a: flow, b: wr_id, c: opcode
   kCompletion,    // a: flow, b: wr_id, c: status and opcode
   kNodeCrash,     // a: node
@@ -33,11 +33,11 @@ enum class TraceKind : uint8_t {
 /// Owner: the world's thread.
 class Trace {
  public:
-  /// `out` null: nothing is printed. It must outlive the trace. Flits are printed only with `flits`.
+  /// With a null `out` nothing is printed; it must outlive the trace. Flits are printed only with `flits`.
   explicit Trace(std::ostream* out = nullptr, bool flits = false) noexcept : out_(out), flits_(flits) {}
   void event(Instant now, TraceKind kind, uint64_t a, uint64_t b = 0, uint64_t c = 0);
   [[nodiscard]] bool prints() const noexcept { return out_ != nullptr; }
-  /// True when flits are printed: then whole cells in them are worth a line too.
+  /// True when flits are printed; then whole cells in them get a line as well.
   [[nodiscard]] bool prints_flits() const noexcept { return out_ != nullptr && flits_; }
   /// Prints without hashing.
   void note(Instant now, std::string_view text);

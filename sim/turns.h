@@ -1,5 +1,5 @@
-// sim/turns.h -- whose turn it is. Switches and endnodes take turns in random order; a node with nothing to
-// do sleeps, as a process would, until a flit waits, its link changes or its deadline comes.
+// sim/turns.h -- decides which node runs next. Switches and endnodes take turns in random order. A node
+// without work sleeps, like a process, until a flit waits, its link changes or its deadline comes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-/// What takes turns: a switch or an endnode. Owner: the world.
+/// A switch or an endnode that takes turns. Owner: the world.
 class SimNode {
  public:
   virtual ~SimNode() = default;
@@ -19,7 +19,8 @@ class SimNode {
   [[nodiscard]] virtual bool alive() const noexcept = 0;
   virtual int poll(Instant now) noexcept = 0;
   [[nodiscard]] virtual Instant deadline() const noexcept = 0;
-  /// Something waits that a descriptor would tell a sleeping process: flits, or a link that came or went.
+  /// True when something waits that would wake a sleeping process through a descriptor: flits, or a link that
+  /// came up or went down.
   [[nodiscard]] virtual bool disturbed() const noexcept = 0;
 };
 
@@ -28,33 +29,34 @@ class Turns {
  public:
   static constexpr uint32_t kNodesMax = 32;
 
-  /// `skip_ppm`: how often a node that is awake misses its turn. `random` must outlive this.
+  /// `skip_ppm`: probability, in parts per million, that an awake node misses its turn. `random` must outlive
+  /// this.
   Turns(RandomSource& random, uint32_t skip_ppm) noexcept : random_(random), skip_ppm_(skip_ppm) {}
 
-  /// Nodes are numbered as they come.
+  /// Nodes are numbered in the order of these calls.
   void add(std::unique_ptr<SimNode> node);
   [[nodiscard]] uint32_t nodes() const noexcept { return static_cast<uint32_t>(nodes_.size()); }
-  /// Something happened to the node that it cannot see: it gets a turn.
+  /// Gives the node a turn, because something happened to it that it cannot notice.
   void wake(uint32_t node) noexcept { nodes_[node].awake = true; }
-  /// Stops a node as SIGSTOP does: no turns, and its deadlines pass unseen.
+  /// Stops a node as SIGSTOP does: it gets no turns, even when its deadlines pass.
   void freeze(uint32_t node, bool frozen) noexcept;
 
-  /// One turn. Returns the work done; a missed turn counts, because it might have had work.
+  /// Runs one turn. @return the work done; a missed turn counts, because the node might have had work
   int take(Instant now) noexcept;
-  /// Nodes that had their turn in the last take(), a bit each.
+  /// Nodes that ran in the last take(), one bit each.
   [[nodiscard]] uint32_t polled() const noexcept { return polled_; }
-  /// Those of them that found something to do.
+  /// Those of them that did work.
   [[nodiscard]] uint32_t worked() const noexcept { return worked_; }
-  /// When the next node must be woken.
+  /// Time at which the next node must be woken.
   [[nodiscard]] Instant next_deadline() const noexcept;
 
-  /// Most turns in a row that a node has let pass without work though its deadline had come.
+  /// Largest number of consecutive turns that a node ran without work although its deadline had passed.
   [[nodiscard]] uint32_t late_in_a_row() const noexcept;
   [[nodiscard]] bool alive(uint32_t node) const noexcept { return nodes_[node].node->alive(); }
-  /// Turns that frozen nodes did not get though they had something to do.
+  /// Turns that frozen nodes missed although they had something to do.
   [[nodiscard]] uint64_t missed() const noexcept { return missed_; }
 
-  /// For people who look for a bug: turns with work, and turns without any though a deadline had passed.
+  /// For debugging: turns with work, and turns without work although a deadline had passed.
   [[nodiscard]] uint64_t busy_turns(uint32_t node) const noexcept { return nodes_[node].busy; }
   [[nodiscard]] uint64_t late_turns(uint32_t node) const noexcept { return nodes_[node].late; }
 

@@ -1,9 +1,9 @@
-// How it works: every object of a node dies with the node; cables, ledger and scenario
-// stand outside. A turn polls the nodes that are awake in random order (a node may miss its turn), lets the
-// scenario work, and checks the invariants. After a turn with work, time moves by a random small step; after
-// one without, it jumps to the next deadline or event. Traffic runs until all that was planned is offered,
-// the last fault is over and something new has passed on every flow; then the world drains, rests, and every
-// frame and every credit must be accounted for.
+// How it works: every object of a node dies with the node; cables, ledger and scenario stand outside. A turn
+// polls the awake nodes in random order (a node may miss its turn), lets the scenario work, and checks the
+// invariants. After a turn with work, time advances by a random small step; after one without, it jumps to
+// the next deadline or event. Traffic runs until all planned traffic has been offered, the last fault is over
+// and a new message has arrived on every flow. Then the world drains and rests, and every frame and credit
+// must be accounted for.
 #include "sim/world.h"
 
 #include <fmt/format.h>
@@ -24,13 +24,13 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kLateTurnsMax = 5'000;
 constexpr Duration kRestTime = 50ms;
-constexpr Duration kQuietTime = 1ms;  // after the last keepalive, before the world is at rest
+constexpr Duration kQuietTime = 1ms;  // time after the last keepalive before the world is at rest
 constexpr uint64_t kTurnsMax = 2'000'000;
-/// One world in four stays on with nothing to carry: keepalives, probes and grace times must keep it as it
-/// is.
+/// One world in four then stays idle for this time: keepalives, probes and grace times must not change its
+/// state.
 constexpr Duration kIdleTime = 5200ms;
 constexpr uint64_t kIdleOneIn = 4;
-constexpr Instant kIdleLatest{4s};  // a run ends within 10 s
+constexpr Instant kIdleLatest{4s};  // so that a run ends within 10 s
 
 }  // namespace
 
@@ -96,7 +96,7 @@ std::unique_ptr<Scenario> World::make_scenario() {
 WorldResult World::run() {
   while (phase_ != Phase::kOver && ledger_.violations().empty()) {
     run_events();
-    if (std::exchange(rewired_, false)) tell_link_news(~0U);  // what a reset ends may end in this very turn
+    if (std::exchange(rewired_, false)) tell_link_news(~0U);  // a reset may end things in this very turn
     const int work = take_turn();
     tell_link_news(turns_.polled());
     check_invariants();
@@ -116,12 +116,12 @@ int World::take_turn() {
     turns_.wake(node);
     ++work;
   }
-  // What was published wakes the other end, whatever its sender's poll() returned.
+  // Published flits wake the other end, even if poll() of the sender returned 0.
   if (flits_ != std::exchange(flits_seen_, flits_)) ++work;
   return work;
 }
 
-/// Of links that one of these nodes may have changed.
+/// Tells the scenario about links that one of these nodes may have changed.
 void World::tell_link_news(uint32_t nodes) {
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
     if ((nodes & fabric_.nodes_of(link)) == 0) continue;
@@ -138,7 +138,7 @@ void World::violation(std::string_view who, uint32_t number, const std::string& 
   if (!what.empty()) ledger_.violation(now_, fmt::format("{} {}: {}", who, number, what));
 }
 
-/// What no node touched in this turn is as it was.
+/// Only nodes that ran in this turn are checked; the others are unchanged.
 void World::check_invariants() {
   const uint32_t polled = turns_.polled();
   if (turns_.late_in_a_row() >= kLateTurnsMax) late_violation();
@@ -177,7 +177,7 @@ void World::advance(int work) {
 }
 
 void World::late_violation() {
-  ledger_.violation(now_, "somebody has a deadline in the past and never meets it");
+  ledger_.violation(now_, "an object has a deadline in the past and does not act on it");
 }
 
 void World::change_phase(int work) {
@@ -213,7 +213,7 @@ void World::change_phase(int work) {
     case Phase::kRest:
       if (work != 0) phase_limit_ = std::max(phase_limit_, now_ + kQuietTime);
       if (now_ < phase_limit_) return;
-      // What was lost at the end of the faults is repeated at growing intervals.
+      // Data lost at the end of the faults is repeated at growing intervals.
       phase_limit_ = now_ + kRestTime;
       if (!scenario_->at_rest(now_) && now_ < rest_limit_) return;
       phase_ = Phase::kOver;
@@ -223,7 +223,7 @@ void World::change_phase(int work) {
       return;
     case Phase::kIdle:
       if (now_ < phase_limit_) return;
-      phase_ = Phase::kRest;  // a keepalive may just be under way
+      phase_ = Phase::kRest;  // a keepalive may be under way
       phase_limit_ = now_ + kQuietTime;
       rest_limit_ = now_ + kDrainTime;
       return;
@@ -244,7 +244,7 @@ void World::finish() {
   check_link_counters();
 }
 
-/// The counters of a node, dead ones excepted: they were checked when they died.
+/// Checks the counters of a living node; those of dead nodes were checked when they died.
 void World::check_counters(uint32_t node) {
   if (!plan_.fabric.is_switch(node)) {
     if (endnodes_[node - 1]->alive())

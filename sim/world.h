@@ -1,6 +1,6 @@
 // sim/world.h -- a whole fabric in one thread and virtual time: the production switch, links, adapters and
-// what runs on them. Time moves a little with each busy turn and jumps to the next deadline when nothing is
-// to do.
+// the programs on them. Time advances a little with each turn that has work, and jumps to the next deadline
+// otherwise.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +25,25 @@ namespace weft::sim {
 
 struct WorldResult {
   bool ok = false;
-  std::vector<std::string> violations;  // first thing first
+  std::vector<std::string> violations;  // the first one first
   uint64_t trace_hash = 0;
   uint64_t trace_events = 0;
   uint64_t turns = 0;
   uint64_t flits = 0;
-  Instant ended{};    // virtual
-  FlowTotals frames;  // over all flows
+  Instant ended{};    // virtual time
+  FlowTotals frames;  // sum over all flows
   FaultEffects effects;
 };
 
 struct WorldOutput {
-  std::ostream* trace = nullptr;  // null: silent
-  bool flits = false;             // print flits too
+  std::ostream* trace = nullptr;  // null: no trace
+  bool flits = false;             // also print flits
 };
 
-/// Owner: one thread. A world runs once.
+/// Owner: one thread. A world can run only once.
 class World final : private SimFabric::Observer {
  public:
-  /// `saboteur` null: no planted bugs; else it must outlive the world.
+  /// With a null `saboteur` no bugs are planted; otherwise it must outlive the world.
   explicit World(const WorldPlan& plan, const WorldOutput& output = {}, Saboteur* saboteur = nullptr);
   ~World() override;
   World(const World&) = delete;
@@ -58,7 +58,7 @@ class World final : private SimFabric::Observer {
     EventKind kind{};
     uint32_t index = 0;
   };
-  /// A link as the scenario last heard of it.
+  /// State of a link that was last reported to the scenario.
   struct LinkNews {
     bool up = false;
     uint64_t incarnation = 0;
@@ -81,7 +81,7 @@ class World final : private SimFabric::Observer {
   void check_link_counters();
   void violation(std::string_view who, uint32_t number, const std::string& what);
 
-  // world_faults.cc: what goes wrong, and when.
+  // world_faults.cc: the faults and their times.
   void plan_events();
   void run_events();
   [[nodiscard]] bool happens(EventKind kind) noexcept;
@@ -93,7 +93,7 @@ class World final : private SimFabric::Observer {
   void wire(uint32_t link);
   void wire_all();
 
-  // world_trace.cc: for people who look for a bug.
+  // world_trace.cc: output for debugging.
   void on_flit(uint32_t link_and_end, std::span<const std::byte> flit) noexcept override;
   void tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept override;
   void describe_cell(uint32_t link_and_end, std::span<const std::byte> cell);
@@ -105,33 +105,33 @@ class World final : private SimFabric::Observer {
   FlowLedger ledger_;
   FaultEffects effects_;
   CounterCheck counter_check_;
-  SeededRandom random_;       // order of turns, time
-  SeededRandom link_random_;  // nonces and faults
+  SeededRandom random_;       // for the order of turns and for time steps
+  SeededRandom link_random_;  // for nonces and faults
   SeededRandom traffic_random_;
   Instant now_{};
   SimFabric fabric_;
   std::unique_ptr<Scenario> scenario_;  // outlives the nodes
   Turns turns_;                         // by node
   std::vector<SimEndnode*> endnodes_;   // by link
-  std::vector<uint32_t> deaths_;        // by node; crashes in force
-  std::vector<uint32_t> freezes_;       // by node; in force
-  std::vector<uint64_t> lives_;         // by node
+  std::vector<uint32_t> deaths_;        // by node: number of crashes in force
+  std::vector<uint32_t> freezes_;       // by node: number of freezes in force
+  std::vector<uint64_t> lives_;         // by node: number of lives
   std::vector<LinkNews> link_news_;
   std::vector<Event> events_;
   size_t next_event_ = 0;
   Phase phase_ = Phase::kTraffic;
   Instant phase_limit_ = kNever;
   Instant rest_limit_ = kNever;
-  bool idles_ = false;  // the rest is followed by a long silence
+  bool idles_ = false;  // an idle phase follows the rest
   bool trickling_ = false;
-  bool rewired_ = true;      // links were plugged or unplugged since the scenario heard of them last
-  uint32_t idle_turns_ = 0;  // in a row, without time to jump to
+  bool rewired_ = true;      // links were plugged or unplugged since the last report to the scenario
+  uint32_t idle_turns_ = 0;  // consecutive turns without work and without a time to jump to
   uint64_t turn_count_ = 0;
   uint64_t flits_ = 0;
   uint64_t flits_seen_ = 0;
 };
 
-/// Makes the plan and runs it.
+/// Makes the plan of the seed and runs it.
 [[nodiscard]] WorldResult run_world(uint64_t seed, Profile profile, Traffic traffic,
                                     const WorldOutput& output = {}, uint32_t edition = kPlanEdition);
 

@@ -1,4 +1,4 @@
-// What goes wrong in a world, and when: the plan's windows, cuts and crashes as events in the order of time.
+// Faults of a world: the plan's windows, cuts and crashes as events in the order of time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void World::plan_events() {
     events_.push_back({cut.end, EventKind::kMend, cut.link});
   }
   for (const Crash& crash : plan_.crashes) {
-    // A second port goes before its adapter and comes back after it.
+    // A second port dies before its adapter and comes back after it.
     const std::vector<uint32_t> nodes = plan_.fabric.nodes_of_adapter(crash.node);
     for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
       events_.push_back({crash.at, EventKind::kCrash, *node});
@@ -63,7 +63,7 @@ void World::run_events() {
   }
 }
 
-/// False where a saboteur withholds such events.
+/// False if a saboteur suppresses such events.
 bool World::happens(EventKind kind) noexcept {
   if (saboteur_ == nullptr) return true;
   switch (kind) {
@@ -82,7 +82,8 @@ bool World::happens(EventKind kind) noexcept {
   return true;
 }
 
-/// A window begins or ends. Of several on one direction of a link the last one counts, and any cut.
+/// A window begins or ends. Of several windows on one direction of a link the last one applies; a cut in any
+/// of them applies.
 void World::apply_faults(const FaultWindow& changed) {
   fabric::FaultRates rates;
   for (const FaultWindow& window : plan_.faults) {
@@ -122,7 +123,7 @@ void World::apply_freeze(uint32_t node, bool on) {
   scenario_->freeze(node, on, now_);
 }
 
-/// A node dies without any goodbye to its peers.
+/// A node dies without a message to its peers.
 void World::die(uint32_t node) {
   trace_.event(now_, TraceKind::kNodeCrash, node);
   check_counters(node);

@@ -43,10 +43,10 @@ Duration WorldPlan::hindered(uint32_t node, uint32_t other, Instant from, Instan
   const auto add = [&](Instant begin, Instant end) {
     sum += std::max(Duration{}, std::min(end, to) - std::max(begin, from));
   };
-  // A frozen node backs up the lanes of all its senders, wherever they are.
+  // A frozen node blocks the lanes of all its senders.
   for (const Freeze& freeze : freezes) add(freeze.at, freeze.until);
   for (const FaultWindow& window : faults) {
-    // The link notices only with its next probe that it is whole again, and one may be lost.
+    // The link notices its recovery only at its next probe, which may be lost.
     if (window.rates.cut) add(window.begin, window.end + 2 * fabric::LinkTimers{}.probe_max);
   }
   for (const CutWindow& cut : cuts) {

@@ -1,4 +1,4 @@
-// Names and descriptions of plans, for people and command lines.
+// Names and descriptions of plans for output and command lines.
 #include <fmt/format.h>
 
 #include <algorithm>

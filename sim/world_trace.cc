@@ -1,4 +1,4 @@
-// What a world tells people who look for a bug: each flit, each cell, and how it stood at the end.
+// Output of a world for debugging: each flit, each cell, and the state at the end.
 #include <fmt/format.h>
 
 #include "base/endian.h"
@@ -22,7 +22,7 @@ void World::tamper(uint32_t link_and_end, std::span<std::byte> flit) noexcept {
   if (saboteur_ != nullptr) saboteur_->on_flit(link_and_end >> 1, link_and_end & 1, flit);
 }
 
-/// One line for a cell that fills its flit.
+/// Prints one line for a cell that fills its flit.
 void World::describe_cell(uint32_t link_and_end, std::span<const std::byte> cell) {
   CellView view;
   if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return;

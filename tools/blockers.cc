@@ -1,6 +1,6 @@
-// How it works: a counter's name is its place -- node, link or port, lane, session. place_of() turns it into
-// who is at both ends. Two kinds of rules then speak: conditions that hold at both looks (gauges), and
-// counters of waiting that grew between them.
+// How it works: place_of() splits a counter's name into node, link or port, lane and session, and finds the
+// nodes at both ends. Two kinds of rules apply: conditions that hold at both looks (gauges), and counters of
+// loss or waiting that grew between the looks.
 #include "tools/blockers.h"
 
 #include <fmt/format.h>
@@ -18,10 +18,10 @@ namespace {
 struct Place {
   std::string stem;    // the name without its last word
   std::string word;    // the last word
-  std::string here;    // the node that counts
-  std::string peer;    // who is at the other end of link or session
+  std::string here;    // the node that owns the counter
+  std::string peer;    // the node at the other end of the link or session
   std::string lane;    // of a link; empty elsewhere
-  bool spare = false;  // a port without an endnode: its link is down because none has joined
+  bool spare = false;  // a port to which no endnode has joined; its link is down for that reason
 };
 
 std::vector<std::string> split(const std::string& name) {
@@ -38,7 +38,7 @@ uint64_t value_of(const CounterValues& values, const std::string& name) {
   return at == values.end() ? 0 : at->second;
 }
 
-/// Reads names of one fabric against what is known about it.
+/// Finds the places that counter names of one fabric mean.
 class Reader {
  public:
   Reader(const FabricView& view, const CounterValues& values) : view_(view), values_(values) {}
@@ -56,7 +56,7 @@ class Reader {
   const CounterValues& values_;
 };
 
-/// Names of nodes may hold dots themselves.
+/// Finds the node by the known names, because a node's name may contain dots.
 std::string Reader::node_of(const std::string& name) const {
   for (const auto& [node, life] : view_.lives)
     if (name.starts_with(node + ".")) return node;
@@ -112,19 +112,17 @@ Place Reader::place_of(const std::string& name) const {
   return place;
 }
 
-/// Counters of waiting or loss and what they say; {0} is the node that counts, {1} its peer, {2} the lane.
+/// A counter of waiting or loss and its text: {0} is the node that counts, {1} its peer, {2} the lane.
 struct WaitRule {
   std::string_view word;
   const char* text;
 };
 constexpr std::array kLossRules{
-    WaitRule{
-        "drop_standstill",
-        "cells from {1} were dropped at {0}: the node they go to does not read, and they crowded others'"},
-    WaitRule{"drop_lifetime",
-             "cells from {1} waited at {0} for 2 s for a node that does not read, and were dropped"},
-    WaitRule{"drop_port_down",
-             "cells from {1} were dropped at {0}: the node they go to has not joined, or has left"},
+    WaitRule{"drop_standstill",
+             "{0} dropped cells from {1}: their destination does not read, and they took the buffers of "
+             "other cells"},
+    WaitRule{"drop_lifetime", "{0} dropped cells from {1} after 2 s: their destination does not read"},
+    WaitRule{"drop_port_down", "{0} dropped cells from {1}: their destination has not joined, or has left"},
     WaitRule{"drop_fault", "cells from {1} were lost at {0}: a fault strikes them (weft fault list)"},
     WaitRule{"slow_host_drops", "{0} dropped frames from its LAN: a host's pools stayed full"},
     WaitRule{"socket_drops", "the kernel dropped frames of the LAN: {0} reads its socket too slowly"},
@@ -155,7 +153,7 @@ constexpr std::array kLossRules{
     WaitRule{"os_refused", "the OS interface of {0} refused frames from {1}"},
     WaitRule{"segments_dropped", "the interface of {0} refused pieces of cut frames"},
     WaitRule{"too_many_segments", "{0} dropped frames that would become thousands of pieces"},
-    WaitRule{"not_segmentable", "{0} dropped frames that have to be cut and cannot be"}};
+    WaitRule{"not_segmentable", "{0} dropped frames that would have to be cut and cannot be"}};
 constexpr std::array kWaitRules{
     WaitRule{"credit_stalls", "lane {2} from {0} to {1} waited for credit: {1} drains it too slowly"},
     WaitRule{"slot_stalls", "the link from {0} to {1} was full: {1} reads it too slowly"},
@@ -168,7 +166,7 @@ constexpr std::array kWaitRules{
     WaitRule{"nic_busy_turns", "the LAN interface of {0} took no frame"},
     WaitRule{"os_busy_turns", "the OS interface of {0} for {1} took no frame: its reader is slow or stopped"},
     WaitRule{"rnr_naks_received", "{1} had no receive request posted for {0}"},
-    WaitRule{"stash_full", "cells came to {0} before the first of their packet and found no room"},
+    WaitRule{"stash_full", "{0} had no room for cells that came before the first cell of their packet"},
 };
 
 template <size_t kCount>
@@ -178,7 +176,7 @@ const WaitRule* rule_for(const std::array<WaitRule, kCount>& rules, std::string_
   return at == rules.end() ? nullptr : &*at;
 }
 
-/// A condition that holds at both looks.
+/// Text for a condition that holds at both looks; empty when there is none.
 std::string standing(const Place& place, const CounterValues& before, const CounterValues& after) {
   const auto still = [&](const std::string& name, auto holds) {
     return before.contains(name) && holds(value_of(before, name)) && holds(value_of(after, name));
@@ -193,8 +191,8 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
                        place.peer, place.peer);
   if (place.word == "peer_free" && still(place.stem + "peer_free", zero) &&
       value_of(after, place.stem + "peer_elements") != 0)
-    return fmt::format("the pools of {} for {} are full: all {} elements hold frames that nobody takes",
-                       place.peer, place.here, value_of(after, place.stem + "peer_elements"));
+    return fmt::format("the pools of {} for {} are full: none of their {} elements is taken", place.peer,
+                       place.here, value_of(after, place.stem + "peer_elements"));
   if (place.word == "interface_gone" &&
       value_of(after, place.stem + "interface_back") < value_of(after, place.stem + place.word))
     return fmt::format("an interface of {} is gone (deleted or renamed); weft status names it", place.here);
@@ -207,7 +205,7 @@ std::string standing(const Place& place, const CounterValues& before, const Coun
   return {};
 }
 
-/// Appends a line unless it stands there already.
+/// Appends a line unless the list already has it.
 void add_line(std::vector<std::string>& lines, std::string line) {
   if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
     lines.push_back(std::move(line));
@@ -237,7 +235,7 @@ std::vector<std::string> find_blockers(const FabricView& view, const CounterValu
     const WaitRule* const loss = rule_for(kLossRules, place.word);
     const WaitRule* const rule = loss != nullptr ? loss : rule_for(kWaitRules, place.word);
     const uint64_t grown = growth(before, name, value);
-    // Queue pairs count the same waiting as the lane they use.
+    // Waiting of a queue pair is also counted by its lane; only the lane's line is shown.
     if (rule == nullptr || grown == 0 || (place.word == "credit_stalls" && place.lane.empty())) continue;
     (loss != nullptr ? losses : waits)
         .emplace_back(grown,

@@ -1,6 +1,6 @@
-// tools/blockers.h -- what holds the traffic of a fabric up, in words, from two looks at its counters: which
-// lane has no credit, whose pools are full, who is frozen or gone. Pure: `weft stat` reads pages and
-// processes, tests make them up.
+// tools/blockers.h -- explains in words what blocks the traffic of a fabric, from its counters at two times:
+// a lane without credit, full pools, a frozen or dead process. No I/O: `weft stat` reads pages and processes,
+// tests invent them.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,30 @@ namespace weft::tools {
 /// Peer of a spare port without an endnode.
 inline constexpr std::string_view kSparePort = "spare";
 
-/// What the tool knows about the fabric beside its counters.
+/// Facts about the fabric beside its counters.
 struct FabricView {
   enum class Life : uint8_t { kRuns, kFrozen, kGone };
-  std::vector<RecordedPort> ports;  // of the switches; the program on a spare port by name, else kSparePort
+  /// Ports of the switches. `peer` of a spare port is the name of its program, or kSparePort without one.
+  std::vector<RecordedPort> ports;
   std::map<uint64_t, std::string> lids;  // names of hosts and units
-  std::map<std::string, Life> lives;     // of all processes, by name
-  std::vector<std::string> faults;       // rules of the switches that strike, in words
+  std::map<std::string, Life> lives;     // all processes, by name
+  std::vector<std::string> faults;       // texts of the switches' rules that have struck
 };
 
-/// Counters by name, the node's before them: "h1.link.vl.0.credits".
+/// Counters by name with the node's name in front, like "h1.link.vl.0.credits".
 using CounterValues = std::map<std::string, uint64_t>;
 
-/// One line for each thing that blocked or dropped between the two looks, `seconds` apart: first what stands
-/// still, then what dropped, then what waited, the most frequent first. Empty when nothing did.
+/// One line for each cause of blocking or loss between the two looks, which are `seconds` apart. First
+/// standing conditions, then losses, then waiting, the most frequent first. Empty when nothing blocked or
+/// dropped.
 [[nodiscard]] std::vector<std::string> find_blockers(const FabricView& view, const CounterValues& before,
                                                      const CounterValues& after, double seconds);
 
-/// True when the counter of that name, its last word or the whole, counts frames or cells lost.
+/// True when the counter counts lost frames or cells. `name` is its last word or its whole name.
 [[nodiscard]] bool counts_losses(std::string_view name) noexcept;
 
-/// Growth of one counter; a process that started again counts from zero.
+/// Growth of one counter. A value below the earlier one means that the process has restarted and counts from
+/// zero.
 [[nodiscard]] uint64_t growth(const CounterValues& before, const std::string& name, uint64_t now);
 
 }  // namespace weft::tools

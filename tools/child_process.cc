@@ -28,18 +28,19 @@ using namespace std::chrono_literals;
 constexpr size_t kOutputBytesMax = 64 * 1024;
 constexpr off_t kLogBytesMax = 8 << 20;
 
-/// What the child does between fork and exec: system calls only. Returns only on failure, with errno set.
+/// The child's part between fork() and exec(): system calls only. Returns only on failure, with errno set.
 struct ChildSetup {
   std::vector<char*> argv;
-  std::vector<int> fds;  // source of 0, 1, 2, 3, ...
+  std::vector<int> fds;  // descriptors that become 0, 1, 2, 3, ...
   int netns_fd;
   int report_fd;
   pid_t parent;
   bool end_with_parent;
 
   void become() {
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what we inherited ourselves too
-    // Above every number that the child is to see, and no higher: the limit of open files may be low.
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // also descriptors that this process itself inherited
+    // Move descriptors above all numbers that the child is to see, but no higher than needed, because the
+    // limit of open files may be low.
     const auto above = static_cast<int>(fds.size());
     const int parked = fcntl(report_fd, F_DUPFD_CLOEXEC, above);
     if (parked < 0) return;
@@ -64,7 +65,7 @@ struct ChildSetup {
   }
 };
 
-/// Opens a log for appending; a long one is put aside first.
+/// Opens a log for appending. A log of more than kLogBytesMax is renamed to *.old first.
 int open_log(const std::string& path) {
   if (path.empty()) return open("/dev/null", O_WRONLY | O_CLOEXEC);
   struct stat info {};

@@ -1,5 +1,5 @@
-// tools/command.h -- the subcommands of `weft` and what they share. Each parses its own options and returns
-// the exit code: 0 done, 1 it failed, 2 wrong use.
+// tools/command.h -- the subcommands of `weft` and their common functions. Each subcommand parses its own
+// options and returns the exit code: 0 success, 1 failure, 2 wrong use.
 #pragma once
 
 #include <initializer_list>
@@ -35,38 +35,39 @@ int command_keygen(const Arguments& arguments);
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitWrongUse = 2;
-// Of commands that become another program, as shells, env(1) and nice(1) have them.
+// Exit codes of commands that execute another program, as in shells, env(1) and nice(1).
 inline constexpr int kExitNoFabric = 125;
 inline constexpr int kExitCannotRun = 126;
 inline constexpr int kExitNotFound = 127;
 
-/// The fabric named; when `name` is empty, what SeenFabrics::choose() chooses.
+/// The fabric of that name; if `name` is empty, the choice of SeenFabrics::choose().
 Result<StateDir> chosen_fabric(const std::string& name, Among among = Among::kRunning);
-/// The node of the record; fails with the names there are, `others` among them.
+/// The node in the record. On failure the error lists all nodes and `others`.
 Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& node,
                                     std::vector<std::string> others = {});
-/// The same, or a program that is there. The number of one that runs in another namespace of processes is 0.
+/// The same, also for programs that have joined. The pid is 0 if the program runs in another PID namespace.
 Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& record, const std::string& node);
 
-/// Puts "--" behind the first `own` words that are no options, so that those of a COMMAND are its own.
-/// `valued`: our options that take a word.
+/// Inserts "--" after the first `own` words that are no options, so that later options belong to the user's
+/// COMMAND. `valued`: our options that take a value.
 Arguments shielded(Arguments words, std::initializer_list<std::string_view> valued, size_t own);
 
-/// Prints one line on standard output; what could steer a terminal is spelled out.
+/// Prints one line on standard output. Control characters are printed as escapes, because they could steer a
+/// terminal.
 void print_line(std::string_view text);
-/// Prints `text` as it is.
+/// Prints `text` unchanged.
 void print_raw(std::string_view text);
-/// `code`, or kExitFailed with a message when something could not be written to standard output.
+/// Returns `code`; if a write to standard output has failed, prints a message and returns kExitFailed.
 int code_after_output(std::string_view command, int code);
 /// Prints "weft COMMAND: text" on standard error and returns kExitFailed.
 int failure(std::string_view command, std::string_view text);
 
-/// A file that may not grow (ulimit -f) is an error of write() from here on, and does not end `weft`;
-/// restore_signals() undoes it before another program takes its place.
+/// Ignores SIGXFSZ, so that a file beyond ulimit -f makes write() fail instead of ending `weft`.
+/// restore_signals() undoes this before another program is executed.
 void ignore_file_size_signal() noexcept;
 void restore_signals() noexcept;
 
-/// A JSON string with its quotes.
+/// A JSON string, with quotes.
 std::string json_text(std::string_view text);
 
 }  // namespace weft::tools

@@ -1,5 +1,5 @@
-// weft capture: asks a driver half to copy its frames into a ring, or a switch the cells of a port, and makes
-// a pcapng file of them.
+// weft capture: makes a driver half copy its frames, or a switch the cells of a port, into a ring, and writes
+// them to a pcapng file.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kCaptureLookAgain = 10ms;  // for a program that has not started
+constexpr Duration kCaptureLookAgain = 10ms;  // while waiting for a program to start
 
 std::atomic<bool> interrupted{false};
 
@@ -42,14 +42,14 @@ struct CaptureOptions {
   uint32_t duration_s = 0;
 };
 
-/// The fabric, and our use of it where the capture is what keeps it.
+/// The fabric, and our registered use of it if the capture has started it.
 struct CapturedFabric {
   StateDir dir;
   UniqueFd use;
 };
 
-/// A program may be captured from before the first one starts: where no fabric runs the one that `weft run`
-/// would start is started.
+/// The fabric to capture. A capture may begin before the first program starts, so if no fabric runs, the
+/// default fabric of `weft run` is started.
 Result<CapturedFabric> captured_fabric(const std::string& name) {
   Result<StateDir> running = chosen_fabric(name);
   if (running.ok()) return CapturedFabric{std::move(running).value(), {}};
@@ -64,7 +64,7 @@ void say(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 
-/// Where the capture goes: a file, or standard output.
+/// The output: a file, or a copy of standard output.
 Result<UniqueFd> open_output(const std::string& path) {
   if (path.empty() || path == "-") return UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -72,7 +72,7 @@ Result<UniqueFd> open_output(const std::string& path) {
   return file;
 }
 
-/// One capture from its order to its summary.
+/// One capture, from request to summary.
 class CaptureRun {
  public:
   CaptureRun(const CaptureOptions& options, CapturedFabric& fabric) : options_(options), fabric_(fabric) {
@@ -101,7 +101,7 @@ Result<PcapngWriter> CaptureRun::open_writer(const std::vector<std::string>& nam
   Result<UniqueFd> fd = open_output(options_.output);
   if (!fd.ok()) return fd.error();
   PcapngWriter out(std::move(fd).value(), names, content, options_.keep);
-  out.flush();  // for a reader that waits for the beginning
+  out.flush();  // the reader may wait for the start of the file
   return out;
 }
 
@@ -121,7 +121,8 @@ Status CaptureRun::copy(PcapngWriter& out, CaptureRing& ring, const CapturePlace
   return done;
 }
 
-/// Of cells that are translated the whole is needed.
+/// Captures a known place. Cells to be translated must be kept whole, so --snaplen then only limits the
+/// output.
 Status CaptureRun::capture_place(const CapturePlace& place) {
   const bool packets = place.content == CaptureContent::kPackets;
   Result<RunningCapture> capture =
@@ -136,7 +137,7 @@ Status CaptureRun::capture_place(const CapturePlace& place) {
   return copy(*out, capture->ring(), place, {});
 }
 
-/// A program that has not started. `why`: there is none of that name now.
+/// Captures a program that has not started. `why`: the error that no program has this name.
 Status CaptureRun::capture_name(const std::string& why) {
   Result<NameWait> wait = NameWait::start(client_, fabric_.dir, options_.wish);
   if (!wait.ok()) return Error{why};
@@ -170,7 +171,7 @@ int run(const CaptureOptions& options) {
   if (!fabric.ok()) return failure("capture", fabric.error().text);
   signal(SIGINT, [](int) { interrupted = true; });
   signal(SIGTERM, [](int) { interrupted = true; });
-  signal(SIGPIPE, SIG_IGN);  // the write says so
+  signal(SIGPIPE, SIG_IGN);  // the failing write reports it
   const Status done = CaptureRun(options, *fabric).run();
   return done.ok() ? kExitDone : failure("capture", done.error().text);
 }
@@ -181,26 +182,26 @@ int command_capture(const Arguments& arguments) {
   CaptureOptions options;
   CommandLine line(
       "weft capture", "weft capture [options] NODE [-o FILE.pcapng]",
-      "Writes what passes a node to a pcapng file, or to standard output for another program, until "
-      "the node ends or Ctrl-C.\nOf a program, or a port SWITCH:NUMBER: its cells as the RoCE v2 "
-      "packets that they mean, for Wireshark and tshark; a program\nthat has not started is waited "
-      "for. Of a host or unit: the Ethernet frames of its interfaces; GSO frames appear as the\none "
-      "large frame they are. A slow reader makes frames drop from the capture, never from the "
-      "fabric.\n  weft capture NAME | tshark -r -");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.text("output,o", "FILE", options.output, "where to; - is standard output (it, unless a terminal)");
-  line.text("interface,i", "NAME", options.wish.interface, "only this one of the node's interfaces (all)");
-  line.flag("packets", options.wish.packets, "of a host or unit: RoCE packets at its switch, not frames");
-  line.flag("cells", options.wish.cells, "cells in Weft's own form, not frames or packets");
-  line.number("count,c", "N", options.count, 0, UINT64_MAX, "ends after so many frames");
-  line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000, "ends after so long");
-  line.number("snaplen,s", "BYTES", options.keep, 0, 65'535, "keeps only so much of each frame");
+      "Writes the traffic of a node to a pcapng file, or to standard output for another program, until the "
+      "node ends or Ctrl-C.\nFor a program or a port SWITCH:NUMBER: its cells, translated to RoCE v2 packets "
+      "for Wireshark and tshark. If the program has\nnot started, the command waits for it. For a host or "
+      "unit: the Ethernet frames of its interfaces; a GSO frame appears as one\nlarge frame. If the reader "
+      "is slow, the capture loses frames, the fabric does not.\n  weft capture NAME | tshark -r -");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.text("output,o", "FILE", options.output,
+            "output file; - is standard output (the default, if that is no terminal)");
+  line.text("interface,i", "NAME", options.wish.interface, "only this interface of the node (all)");
+  line.flag("packets", options.wish.packets, "for a host or unit: RoCE packets at its switch, not frames");
+  line.flag("cells", options.wish.cells, "cells in Weft's own format, not frames or packets");
+  line.number("count,c", "N", options.count, 0, UINT64_MAX, "ends after this many frames");
+  line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000, "ends after this time");
+  line.number("snaplen,s", "BYTES", options.keep, 0, 65'535, "keeps at most this many bytes of each frame");
   line.words("NODE", options.node, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   if (options.output.empty() && isatty(STDOUT_FILENO) == 1)
     return line.wrong_use(
-        "standard output is a terminal: name a file with -o FILE.pcapng, or another program "
-        "behind it: weft capture NAME | tshark -r -");
+        "standard output is a terminal: name a file with -o FILE.pcapng, or add a pipe: weft capture NAME | "
+        "tshark -r -");
   options.wish.target = options.node.front();
   return run(options);
 }

@@ -36,7 +36,8 @@ Result<RecordedProcess> chosen_node(const RunRecord& record, const std::string& 
 Result<RecordedProcess> chosen_process(const StateDir& dir, const RunRecord& record,
                                        const std::string& node) {
   std::vector<std::string> known;
-  for (const RecordedProcess& process : record.processes)  // before a program that calls itself so
+  // A node is preferred to a program of the same name.
+  for (const RecordedProcess& process : record.processes)
     if (process.name == node) return chosen_node(record, node);
   for (const ProgramNode& program : running_programs(dir)) {
     known.push_back(program.name);
@@ -56,7 +57,7 @@ Arguments shielded(Arguments words, std::initializer_list<std::string_view> valu
 }
 
 namespace {
-int output_fault = 0;  // errno of the first write to standard output that failed
+int output_fault = 0;  // errno of the first failed write to standard output
 }  // namespace
 
 void print_raw(std::string_view text) {
@@ -102,7 +103,7 @@ std::string json_text(std::string_view text) {
     const size_t bytes = utf8_bytes(text);
     const char c = text[0];
     if (bytes == 0) {
-      out += "\\ufffd";  // what stands for a byte that is no text
+      out += "\\ufffd";  // stands for a byte that is not valid UTF-8
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {

@@ -1,4 +1,4 @@
-// weft demo: the built-in echo fabric, from nothing to a table and back to nothing.
+// weft demo: starts the built-in echo fabric, runs traffic, prints a table, and removes everything.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ struct DemoCounters {
   uint64_t credit_stalls = 0;
 };
 
-/// Sums over all processes, while their pages are still there.
+/// Sums counters over all processes while their pages still exist.
 DemoCounters read_counters(const std::string& state_path) {
   DemoCounters sum;
   for (const char* node : {"s1", "h1", "u1"}) {
@@ -66,7 +66,7 @@ std::string demo_topology(const DemoOptions& options) {
   return text;
 }
 
-/// What the processes said, before the directory with their logs goes.
+/// Prints the logs of the processes before their directory is removed.
 void print_logs(const std::string& state_path) {
   for (const char* node : {"s1", "h1", "u1"}) {
     std::ifstream log(fmt::format("{}/{}.log", state_path, node));
@@ -77,7 +77,7 @@ void print_logs(const std::string& state_path) {
   }
 }
 
-/// Runs the generator beside the launcher, which goes on watching its processes.
+/// Runs the traffic in another thread, while the launcher continues to watch its processes.
 Result<control::TrafficFigures> drive(Launcher& launcher, const DemoOptions& options) {
   control::TrafficRun run;
   run.round_trips = options.round_trips;
@@ -117,7 +117,7 @@ int run_demo(const DemoOptions& options) {
   Result<control::TrafficFigures> figures =
       up.ok() ? drive(launcher, options) : Result<control::TrafficFigures>(up.error());
   DemoCounters counters;
-  // Queue pairs are brought up to date twice a second.
+  // Counters of queue pairs are copied to the page every 500 ms.
   const Instant settled = MonotonicClock().now() + std::chrono::milliseconds(600);
   if (figures.ok()) launcher.watch([&] { return MonotonicClock().now() < settled; });
   if (figures.ok()) counters = read_counters(launcher.state_path());
@@ -151,10 +151,10 @@ int command_demo(const Arguments& arguments) {
   CommandLine line(
       "weft demo", "weft demo [options]",
       "Starts a switch, a host with a traffic generator and a unit with an echo LAN as three processes, "
-      "sends ARP, ICMP,\nICMPv6 and UDP round trips and a bulk run, compares every byte and takes all "
-      "down again. Needs no rights. Exit code 0\nonly if every frame came back right.");
-  line.number("frames,n", "N", options.frames, 1, 1'000'000'000'000, "of the bulk run (200000)");
-  line.number("round-trips", "N", options.round_trips, 1, 1'000'000, "of each kind (1000)");
+      "sends ARP, ICMP,\nICMPv6 and UDP round trips and a bulk run, compares every byte and ends the "
+      "processes. Needs no rights. Exit code 0\nonly if every frame came back right.");
+  line.number("frames,n", "N", options.frames, 1, 1'000'000'000'000, "frames of the bulk run (200000)");
+  line.number("round-trips", "N", options.round_trips, 1, 1'000'000, "round trips of each kind (1000)");
   line.text("link", "KIND", options.link, "auto, shm or zmq");
   line.flag("json", options.json, "one JSON object");
   line.words("", none, 0, 0);

@@ -1,4 +1,4 @@
-// weft devices: what programs find on a fabric with spare ports, and which endnodes are there.
+// weft devices: lists the spare ports of a fabric and the endnodes on them.
 #include <fmt/format.h>
 
 #include <optional>
@@ -16,9 +16,9 @@ namespace {
 struct Device {
   Guest guest;
   std::string name;
-  const ProgramNode* program = nullptr;  // null: it runs elsewhere, or is no program of our library
+  const ProgramNode* program = nullptr;  // null: runs elsewhere, or does not use our library
 
-  /// Where programs find it; of one that runs elsewhere what its LID says.
+  /// The program's IPv4 address; for a program elsewhere, the one derived from its LID.
   [[nodiscard]] std::string ip() const {
     const bool given = program != nullptr && program->ipv4 != 0;
     return dotted_ipv4(given ? program->ipv4 : endnode_ipv4(Lid(guest.lid)));
@@ -45,7 +45,7 @@ void print_switch(const SpareRecord& spare, const std::vector<Device>& devices, 
     const std::string pid = device.program == nullptr
                                 ? std::string()
                                 : fmt::format("  {}, pid {}", device.program->program, device.program->pid);
-    // Stock programs print LIDs in hex.
+    // LIDs also in hex, because stock programs print them so.
     const std::string lid = fmt::format("{} (0x{:04x})", device.guest.lid, device.guest.lid);
     print_line(fmt::format("  port {:<4} lid {:<15} ip {:<15} guid {:016x}  {}{}", device.guest.port, lid,
                            device.ip(), device.guest.guid, device.name, pid));
@@ -74,11 +74,10 @@ int command_devices(const Arguments& arguments) {
   std::string fabric;
   bool json = false;
   Arguments none;
-  CommandLine line(
-      "weft devices", "weft devices [options]",
-      "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and others that "
-      "joined.\nA program itself sees one device, weft0.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  CommandLine line("weft devices", "weft devices [options]",
+                   "Lists the endnodes on the spare ports of a running fabric: programs of weft run, and "
+                   "others that joined.\nEach program sees one device, weft0.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -1,4 +1,4 @@
-// weft doctor: what may keep a program from running on a fabric, and how to mend it.
+// weft doctor: finds what may keep a program from running on a fabric, and tells the remedy.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -28,7 +28,7 @@
 namespace weft::tools {
 namespace {
 
-/// A fabric of one switch with 64 spare ports, and a program on each.
+/// What a fabric of one switch with 64 spare ports, and a program on each, needs.
 constexpr rlim_t kDescriptorsWanted = 64 + 4 * 65;
 constexpr size_t kStateBytesWanted = 2 * 1024 * 1024;
 constexpr size_t kThreads = 4;
@@ -37,7 +37,7 @@ constexpr size_t kLinkBytes = 4 * 1024 * 1024;
 struct Finding {
   std::string what;
   bool good = true;
-  std::string text;  // what was found, and how to mend it
+  std::string text;  // the result, and the remedy if it is bad
 };
 
 Finding good(std::string what, std::string text) {
@@ -76,8 +76,8 @@ Finding libraries() {
   Result<ProgramLibraries> found = find_libraries();
   if (!found.ok()) return bad(name, found.error().text);
   if (found->preload.empty())
-    return bad(name,
-               found->verbs + "; libweft_preload.so is missing beside it: librdmacm finds nothing; build it");
+    return bad(name, found->verbs +
+                         "; libweft_preload.so is missing beside it: librdmacm finds no device; build it");
   return good(name, found->verbs);
 }
 
@@ -88,7 +88,7 @@ Finding programs() {
   return good("programs", path);
 }
 
-/// Links are sealed memory files, which count against memory limits, not against /dev/shm.
+/// Links are sealed memory files. They count against memory limits, not against the size of /dev/shm.
 Finding shared_memory() {
   const Result<SharedRegion> region = SharedRegion::create("weft-doctor", kLinkBytes);
   if (region.ok()) return good("shared memory", "sealed memory files work");
@@ -112,7 +112,7 @@ Finding threads() {
   return good("threads", "can be started");
 }
 
-/// By these calls programs' threads copy whose faults would not reach our handler (docs/memory.md).
+/// Threads whose memory faults do not reach our handler copy by these calls (docs/memory.md).
 Finding memory_calls() {
   const std::string name = "memory calls";
   std::byte from{1};
@@ -128,17 +128,18 @@ Finding memory_calls() {
                  "registered memory; allow process_vm_readv and process_vm_writev in the seccomp profile");
 }
 
-/// Two programs that spin and a switch: with one core each turn of one is a wait of the others.
+/// Two polling programs and a switch share one core badly: each waits for the others' time slices.
 Finding cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   const int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   if (count >= 2) return good("cores", std::to_string(count));
-  return bad("cores",
-             "one: programs that poll wait for each other and the switch; allow this process more (taskset)");
+  return bad(
+      "cores",
+      "one: polling programs and the switch wait for each other; allow this process more cores (taskset)");
 }
 
-/// A libibverbs that stands before ours is what programs get.
+/// Programs load the libibverbs that comes first in the library path, so none may stand before ours.
 Finding conflicts() {
   const std::string name = "other libibverbs";
   Result<ProgramLibraries> ours = find_libraries();
@@ -156,10 +157,10 @@ Finding conflicts() {
     if (std::getenv(variable) != nullptr)
       return bad(name, fmt::format("{} is set: it is for the kernel's devices; unset it", variable));
   }
-  return good(name, "none in the way");
+  return good(name, "none");
 }
 
-/// Does the list of a variable, words with any of `separators` between them, name `word`?
+/// True when the list in `variable`, whose words are separated by any of `separators`, contains `word`.
 bool lists(const char* variable, const std::string& word, const std::string& separators) {
   const std::string text = environment_variable(variable);
   for (size_t at = 0; at < text.size();) {
@@ -170,7 +171,7 @@ bool lists(const char* variable, const std::string& word, const std::string& sep
   return false;
 }
 
-/// Of an environment that joins a fabric without weft run: in a Dockerfile, a job, mpirun -x.
+/// Checks an environment that joins a fabric without weft run, as in a Dockerfile, a batch job or mpirun -x.
 Finding environment() {
   const std::string name = "environment";
   const std::string fabric = environment_variable("WEFT_FABRIC");
@@ -196,12 +197,13 @@ Finding environment() {
   return good(name, "WEFT_FABRIC=" + fabric);
 }
 
-/// Programs with the address sanitizer do not start behind a preloaded object unless they are told.
+/// A program built with the address sanitizer refuses to start with a preloaded object unless an option
+/// allows it.
 Finding sanitizers() {
   const std::string name = "sanitizers";
   Result<ProgramLibraries> ours = find_libraries();
   if (ours.ok() && ours->suppressions.empty())
-    return bad(name, "share/weft/tsan.supp is missing: sanitizers report what is no mistake; install it");
+    return bad(name, "share/weft/tsan.supp is missing: sanitizers report false errors; install it");
   if (environment_variable("WEFT_FABRIC").empty())
     return good(name, "weft run tells them of our libraries (ASAN_OPTIONS, TSAN_OPTIONS, VALGRIND_OPTS)");
   if (lists("ASAN_OPTIONS", "verify_asan_link_order=0", ":, "))
@@ -214,10 +216,9 @@ Finding sanitizers() {
 int command_doctor(const Arguments& arguments) {
   bool json = false;
   Arguments none;
-  CommandLine line(
-      "weft doctor", "weft doctor [options]",
-      "Looks for what may keep programs from running on a fabric, and says how to mend it: directories, "
-      "libraries,\nlimits, other libraries in the way. Exit code 0 when nothing is.");
+  CommandLine line("weft doctor", "weft doctor [options]",
+                   "Checks directories, libraries, limits and environment for anything that keeps programs "
+                   "from running on a fabric, and tells\nthe remedy. Exit code 0 if everything is good.");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

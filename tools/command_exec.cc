@@ -1,5 +1,5 @@
-// weft exec: a command in the network namespace of a node. A fabric that runs inside `unshare -Urn` has a
-// user namespace of its own too, in which its owner has the rights that entering takes.
+// weft exec: runs a command in the network namespace of a node. A fabric inside `unshare -Urn` also has its
+// own user namespace, in which its owner has the rights for entering.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -29,8 +29,8 @@ UniqueFd open_namespace(const std::string& process, const char* kind) {
   return UniqueFd(open(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// Gives this process a /sys of its own that shows the network namespace it is in now: the one it came with
-/// shows the interfaces of outside. No other process sees the mount.
+/// Mounts a new /sys for this process that shows its present network namespace; the inherited /sys shows the
+/// interfaces outside. No other process sees the mount.
 Status renew_sys() {
   struct statvfs before {};
   const bool read_only = statvfs("/sys", &before) == 0 && (before.f_flag & ST_RDONLY) != 0;
@@ -42,7 +42,7 @@ Status renew_sys() {
   return {};
 }
 
-/// Moves this process where the node is; nothing happens when it is there already.
+/// Moves this process into the namespaces of the node; does nothing if it is already there.
 Status enter(const RecordedProcess& node) {
   if (!is_running(node.pid, node.start_ticks))
     return Error{fmt::format("node '{}' does not run (weft status)", node.name)};
@@ -54,7 +54,7 @@ Status enter(const RecordedProcess& node) {
   if (same_namespace(network.get(), open_namespace("self", "net").get())) return {};
   const UniqueFd user = open_namespace(process, "user");
   if (user.valid() && !same_namespace(user.get(), open_namespace("self", "user").get()))
-    (void)setns(user.get(), CLONE_NEWUSER);  // the next step says what is missing
+    (void)setns(user.get(), CLONE_NEWUSER);  // if this fails, the next step reports the missing right
   if (setns(network.get(), CLONE_NEWNET) == 0) {
     if (Status renewed = renew_sys(); !renewed) (void)failure("exec", renewed.error().text);
     return {};
@@ -69,12 +69,11 @@ Status enter(const RecordedProcess& node) {
 int command_exec(const Arguments& arguments) {
   std::string fabric;
   Arguments words;
-  CommandLine line(
-      "weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
-      "Runs a command in the network namespace of a node, where its interface is, with a /sys of that "
-      "namespace. Needs the rights that "
-      "weft up had. The\nexit code is the command's; 126 when it cannot be run, 127 when it is not found.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  CommandLine line("weft exec", "weft exec [options] NODE [--] COMMAND [ARGUMENTS]",
+                   "Runs a command in the network namespace of a node, which has its interface, with a /sys "
+                   "of that namespace. Needs the rights\nthat weft up had. The exit code is the command's; "
+                   "126 when it cannot be run, 127 when it is not found.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.words("NODE or COMMAND", words, 2, 4096);
   if (std::optional<int> code = line.parse(shielded(arguments, {"--fabric", "-f", "--config"}, 1)))
     return *code;

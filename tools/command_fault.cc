@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Stops or kills the process of a node: the fault that no switch can make.
+/// Stops or kills the process of a node, which no switch can do.
 Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
   Result<RecordedProcess> node = chosen_process(fabric.dir(), fabric.record(), order.target);
   if (!node.ok()) return node.error();
@@ -27,7 +27,7 @@ Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
   if (!is_running(process.pid, process.start_ticks))
     return Error{
         process.pid == 0
-            ? fmt::format("'{}' runs in another namespace of processes: do it from there", order.target)
+            ? fmt::format("'{}' runs in another namespace of processes; use the command there", order.target)
             : fmt::format("node '{}' does not run", order.target)};
   const bool freeze = order.kind == "freeze";
   signal_recorded(process.pid, process.start_ticks, freeze ? SIGSTOP : SIGKILL);
@@ -35,11 +35,11 @@ Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
   if (!freeze || order.lasts.empty()) return {};
   std::this_thread::sleep_for(parse_time_span(order.lasts).value_or(0ns));
   signal_recorded(process.pid, process.start_ticks, SIGCONT);
-  print_line(fmt::format("{}: goes on", order.target));
+  print_line(fmt::format("{}: continues", order.target));
   return {};
 }
 
-/// Rules that this command has set: all of them go when one cannot be set.
+/// Rules that this command has set. If one cannot be set, all of them are removed.
 using Made = std::vector<SetFault>;
 
 Status set_fault(FaultControl& fabric, FaultOrder order, Made& made) {
@@ -95,14 +95,14 @@ Status clear_faults(FaultControl& fabric, const std::string& id) {
   return fabric.clear(node, *number);
 }
 
-/// Sets each fault of a script when its time has come.
+/// Sets each fault of a script at its time.
 Status run_script(FaultControl& fabric, const std::string& path, Made& made) {
   Result<std::vector<FaultOrder>> script = read_fault_script(path);
   if (!script.ok()) return script.error();
   const auto start = std::chrono::steady_clock::now();
   for (const FaultOrder& order : script.value()) {
     std::this_thread::sleep_until(start + order.at);
-    if (Status looked = fabric.look(); !looked) return looked;  // programs come and go
+    if (Status looked = fabric.look(); !looked) return looked;  // programs may have joined or left
     if (Status set = set_fault(fabric, order, made); !set) return set;
   }
   return {};
@@ -137,38 +137,38 @@ int command_fault(const Arguments& arguments) {
   Arguments words;
   FaultOrder order;
   bool json = false;
-  CommandLine line(
-      "weft fault",
-      "weft fault [options] TARGET KIND [VALUE]\n       weft fault list | clear [SWITCH:NUMBER] "
-      "| script FILE.toml",
-      "Faults on demand in a running fabric. TARGET is a node, a program, a switch (one rule for all "
-      "it forwards), SWITCH:PORT\n"
-      "or lid:N. KIND is drop, corrupt, duplicate or reorder, each with a chance like 1% or "
-      "without; delay TIME or TIME..TIME;\n"
-      "rate BITS like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND: each way of each link has it for "
-      "itself, and what would wait\n"
-      "more than 20 ms is lost; cut, flap UP/DOWN, freeze or kill. Without options every cell is "
-      "struck, both ways, until the\n"
-      "fault is cleared or its program has ended.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
-  line.text("chance", "PERCENT", order.chance, "of the cells, like 1% or 0.01%");
+  CommandLine line("weft fault",
+                   "weft fault [options] TARGET KIND [VALUE]\n       weft fault list | clear [SWITCH:NUMBER] "
+                   "| script FILE.toml",
+                   "Sets faults in a running fabric. TARGET is a node, a program, a switch (one rule for all "
+                   "cells that it forwards), SWITCH:PORT\nor lid:N. KIND is drop, corrupt, duplicate or "
+                   "reorder, each with or without a chance like 1%; delay TIME or TIME..TIME; rate\nBITS "
+                   "like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND, for each way of each link (cells that "
+                   "would wait more than 20 ms are\nlost); cut; flap UP/DOWN; freeze; kill. Without options "
+                   "every cell is struck, both ways, until the fault is cleared or its\nprogram has ended.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
+  line.text("chance", "PERCENT", order.chance, "strikes this share of the cells, like 1% or 0.01%");
   line.number("every", "N", order.every, 1, UINT32_MAX, "only every N-th cell that matches");
-  line.text("direction", "WORD", order.direction, "both; from: what the node sends; to: what it gets");
-  line.texts("lane", "N", order.lanes, "only cells of this virtual lane; several times for several");
+  line.text("direction", "WORD", order.direction,
+            "from: cells that the node sends; to: cells that it gets; both (both)");
+  line.texts("lane", "N", order.lanes, "only cells of this virtual lane; may be repeated");
   line.text("opcode", "NAME", order.opcode, "only cells of this operation: send, rdma-write, ack, ...");
   line.number("limit", "N", order.limit, 0, UINT64_MAX, "ends after this many strikes; 0: never");
   line.text("for", "TIME", order.lasts, "ends after this time, like 500ms or 5s");
-  line.number("seed", "N", order.seed, 0, UINT64_MAX, "of its random numbers; 0: one is chosen, and printed");
+  line.number("seed", "N", order.seed, 0, UINT64_MAX, "seed of its random numbers; 0: chosen and printed");
   line.flag("prepare", order.prepare,
-            "TARGET is a name whose program is still to start: weft run --node TARGET");
-  line.flag("json", json, "list: one JSON object");
+            "TARGET is the name of a program that has not started: weft run --node TARGET");
+  line.flag("json", json, "with list: one JSON object");
   line.words("TARGET", words, 1, 3);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   const bool command = words[0] == "list" || words[0] == "clear" || words[0] == "script";
   const size_t most = words[0] == "list" ? 1 : command ? 2 : 3;
   if (words.size() > most || (words[0] == "script" && words.size() != 2) || (!command && words.size() < 2))
-    return line.wrong_use(command ? fmt::format("'{}' takes other words", words[0])
-                                  : "a kind of fault is missing");
+    return line.wrong_use(
+        command ? fmt::format(
+                      "wrong words after '{}'; the forms are: list, clear [SWITCH:NUMBER], script FILE.toml",
+                      words[0])
+                : "a kind of fault is missing");
   const Status done = run(fabric, words, std::move(order), json);
   return done.ok() ? kExitDone : failure("fault", done.error().text);
 }

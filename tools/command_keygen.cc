@@ -22,8 +22,8 @@ Status write_key(const std::string& path, const char* key, mode_t mode, bool for
   if (force) unlink(path.c_str());
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!fd.valid() && errno == EEXIST)
-    return Error{
-        fmt::format("{} exists; whoever has it would lose contact, so say --force to replace it", path)};
+    return Error{fmt::format(
+        "{} exists; nodes that use this key could not connect any more; --force replaces it", path)};
   if (!fd.valid()) return errno_error("cannot create " + path, errno);
   const std::string line = fmt::format("{}\n", key);
   if (fchmod(fd.get(), mode) != 0 ||
@@ -50,12 +50,11 @@ int command_keygen(const Arguments& arguments) {
   std::string dir = "keys";
   bool force = false;
   Arguments nodes;
-  CommandLine line(
-      "weft keygen", "weft keygen [options] NODE...",
-      "Makes a CURVE key pair for each node: DIR/NODE.secret, readable by its owner only, and "
-      "DIR/NODE.public.\nA node needs its own secret, the switch's public key and, the switch, everybody's "
-      "public key.");
-  line.text("dir", "DIR", dir, "where the keys go (keys)");
+  CommandLine line("weft keygen", "weft keygen [options] NODE...",
+                   "Makes a CURVE key pair for each node: DIR/NODE.secret, readable by its owner only, and "
+                   "DIR/NODE.public.\nA node needs its own secret key and the public key of its switch; a "
+                   "switch needs the public keys of all its nodes.");
+  line.text("dir", "DIR", dir, "directory for the keys (keys)");
   line.flag("force", force, "replaces keys that exist");
   line.words("NODE", nodes, 1, 1024);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -1,4 +1,4 @@
-// weft logs: the logs of all processes as one, in the order of time.
+// weft logs: prints the logs of all processes as one, in the order of time.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -24,17 +24,18 @@ using namespace std::chrono_literals;
 struct LogFile {
   std::string path;
   std::string name;
-  std::streamoff at = 0;  // read so far
-  uint64_t time_us = 0;   // of the last line that had one
+  std::streamoff at = 0;  // bytes read so far
+  uint64_t time_us = 0;   // time of the last line that had one
 };
 
 struct LogLine {
-  uint64_t time_us = 0;  // since 1970; a line without time stands behind the one before it
+  uint64_t time_us = 0;  // microseconds since 1970; a line without a time has that of the line before it
   std::string name;
   std::string text;
 };
 
-/// Takes "SECONDS.MICROSECONDS " off a line (base/log.h); nothing when it begins otherwise.
+/// Removes "SECONDS.MICROSECONDS " (base/log.h) from the start of a line. Nothing if the line begins
+/// otherwise.
 std::optional<uint64_t> take_time(std::string& line) {
   uint64_t seconds = 0;
   uint64_t micros = 0;
@@ -47,12 +48,12 @@ std::optional<uint64_t> take_time(std::string& line) {
   return seconds * 1'000'000 + micros;
 }
 
-/// Appends what a log has got since the last call; a last line without end waits for the next.
+/// Appends the new complete lines of a log. A last line without line end is read by the next call.
 void read_new(LogFile& file, std::vector<LogLine>& lines) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(file.path, ignored);
   if (!ignored && size < static_cast<uintmax_t>(file.at))
-    file.at = 0;  // put aside for being long, begun anew
+    file.at = 0;  // the log was renamed for its length, and a new one begun
   std::ifstream in(file.path, std::ios::binary);
   in.seekg(file.at);
   for (std::string line; std::getline(in, line) && !in.eof();) {
@@ -70,13 +71,14 @@ std::string format_time(uint64_t time_us) {
                      local.tm_min, local.tm_sec, time_us % 1'000'000);
 }
 
-/// One object a line, so that --follow needs no end; docs/json.md.
+/// One object per line, so that --follow needs no end; docs/json.md.
 void print_json(const LogLine& line) {
   print_line(fmt::format("{{\"time_us\":{},\"node\":{},\"text\":{}}}", line.time_us, json_text(line.name),
                          json_text(line.text)));
 }
 
-/// Prints what is no older than `since_us`; a line without time is as old as the one before it.
+/// Prints the new lines that are not older than `since_us`. A line without a time has that of the line before
+/// it.
 void print_new(std::vector<LogFile>& files, uint64_t since_us, bool json) {
   std::vector<LogLine> lines;
   for (LogFile& file : files) read_new(file, lines);
@@ -92,7 +94,7 @@ void print_new(std::vector<LogFile>& files, uint64_t since_us, bool json) {
   }
 }
 
-/// The logs of a state directory: they stay when the fabric ends.
+/// The logs in a state directory. They remain when the fabric ends.
 std::vector<LogFile> logs_in(const StateDir& dir) {
   std::vector<LogFile> files;
   std::error_code ignored;
@@ -112,13 +114,12 @@ int command_logs(const Arguments& arguments) {
   bool json = false;
   Arguments nodes;
   CommandLine line("weft logs", "weft logs [options] [NODE...]",
-                   "Prints what the processes have logged in the latest run, in the order of time, with the "
-                   "cause of every "
-                   "death; also\nafter the fabric has ended.");
-  line.text("fabric,f", "NAME", fabric, "which one, when there are several");
-  line.flag("follow,F", follow, "goes on with new lines until Ctrl-C");
-  line.flag("all", all, "earlier runs too");
-  line.flag("json", json, "one JSON object a line");
+                   "Prints the logs of all processes of the latest run, in the order of time, with the cause "
+                   "of every death. Also works after\nthe fabric has ended.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when there are several");
+  line.flag("follow,F", follow, "continues with new lines until Ctrl-C");
+  line.flag("all", all, "also earlier runs");
+  line.flag("json", json, "one JSON object per line");
   line.words("NODE", nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<StateDir> dir = chosen_fabric(fabric, Among::kSeen);

@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kNicTimeout = 3s;  // of the host, and of the unit behind it
+constexpr Duration kNicTimeout = 3s;  // for the host and the unit behind it
 constexpr Duration kNicLookInterval = 2ms;
 
 struct NicOptions {
@@ -33,14 +33,14 @@ struct NicOptions {
   bool json = false;
 };
 
-/// Nothing given leaves `out` alone.
+/// Parses "on" or "off". An empty text leaves `out` unset.
 bool parse_switch(const std::string& text, std::optional<bool>& out) {
   if (text.empty()) return true;
   if (text == "on" || text == "off") out = text == "on";
   return out.has_value();
 }
 
-/// Adds the addresses of a list; the text of what is wrong with it otherwise.
+/// Adds the addresses of a list. Returns an error text if the list is wrong, else an empty one.
 std::string add_multicast(const std::string& list, std::vector<std::string>& out) {
   for (size_t at = 0; list != "none" && at <= list.size();) {
     const size_t end = std::min(list.find(',', at), list.size());
@@ -55,7 +55,7 @@ std::string add_multicast(const std::string& list, std::vector<std::string>& out
   return {};
 }
 
-/// Turns texts into the wish; the text of what is wrong otherwise.
+/// Fills the wish from the options. Returns an error text if an option is wrong, else an empty one.
 std::string complete(const NicOptions& options, control::NicWish& wish) {
   wish.clear = options.clear;
   if (!parse_switch(options.promiscuous, wish.promiscuous))
@@ -72,7 +72,7 @@ std::string complete(const NicOptions& options, control::NicWish& wish) {
   return {};
 }
 
-/// A host's NICs are asked through it alone.
+/// NICs are asked only through a host that uses them; fails for other nodes.
 Result<RecordedProcess> host_of(const RunRecord& record, const std::string& name) {
   Result<RecordedProcess> node = chosen_node(record, name);
   if (!node.ok() || node.value().program == "weft-host") return node;
@@ -83,13 +83,13 @@ Result<RecordedProcess> host_of(const RunRecord& record, const std::string& name
                            name, joined(hosts))};
 }
 
-/// One host's control endpoint.
+/// The control endpoint of one host.
 class NicClient {
  public:
   explicit NicClient(std::string path) : path_(std::move(path)) {}
 
   Result<std::vector<std::string>> interfaces();
-  /// Passes `wish` on and waits until the unit has answered everything.
+  /// Sends `wish` and waits until the unit has answered all of it.
   Result<control::NicReport> ask(const control::NicWish& wish);
 
  private:
@@ -115,7 +115,7 @@ Result<control::NicReport> NicClient::ask(const control::NicWish& wish) {
   request.action = control::ControlAction::kNicReport;
   while (reply.value().nic.pending) {
     if (clock.now() >= end)
-      return Error{fmt::format("the unit, lid {}, does not answer; weft stat says what holds it up",
+      return Error{fmt::format("the unit, lid {}, does not answer; weft stat shows what blocks",
                                reply.value().nic.unit_lid)};
     std::this_thread::sleep_for(kNicLookInterval);
     reply = client_.ask(path_, request, kNicTimeout);
@@ -148,8 +148,8 @@ std::string json_list(const std::vector<std::string>& words) {
   return "[" + out + "]";
 }
 
-/// What the statistics of the NIC do not show: frames lost by kernel, interface or one of the halves,
-/// under the names of their counters, and what the two processes say of their interfaces.
+/// Facts that the NIC's statistics do not contain: frames lost by kernel, interface or driver halves, by
+/// counter name, and the faults that host and unit report about their interfaces.
 struct FarAndNear {
   std::vector<std::pair<std::string, uint64_t>> losses;
   std::vector<std::string> faults;
@@ -158,7 +158,7 @@ struct FarAndNear {
 void add_side(const StateDir& dir, const std::string& node, const std::vector<std::string>& prefixes,
               FarAndNear& out) {
   auto page = read_stats_page(dir.file(node + ".stats"));
-  if (!page.ok()) return;  // a unit of another launcher
+  if (!page.ok()) return;  // the unit belongs to another launcher
   for (const auto& [name, value] : page.value())
     if (counts_losses(name) &&
         std::any_of(prefixes.begin(), prefixes.end(),
@@ -223,7 +223,8 @@ std::string nic_table(const StateDir& dir, const std::string& host, const contro
   return text;
 }
 
-/// The interface named, or all of them; only one when something is to be changed.
+/// The named interface, or all. If something is to be changed and the host has several interfaces, one must
+/// be named.
 Result<std::vector<std::string>> chosen_interfaces(NicClient& client, const std::string& host,
                                                    const std::string& interface, bool changes) {
   if (!interface.empty()) return std::vector<std::string>{interface};
@@ -268,21 +269,18 @@ int run(const NicOptions& options, control::NicWish wish) {
 
 int command_nic(const Arguments& arguments) {
   NicOptions options;
-  CommandLine line(
-      "weft nic", "weft nic [options] HOST[:INTERFACE]",
-      "Asks the LAN NIC that a host uses through its I/O unit: link, address, MTU, offloads, filters, and "
-      "the "
-      "statistics of this\nhost's frames. The filters are kept as long as the host runs; address and MTU "
-      "follow the host's interface (ip link set).");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.flag("clear", options.clear, "sets the statistics to zero once they have been read");
-  line.text(
-      "promisc", "STATE", options.promiscuous,
-      "on: all frames of the LAN, if the unit's topology entry says promiscuous = \"allowed\" or bridge = "
-      "true; or off");
+  CommandLine line("weft nic", "weft nic [options] HOST[:INTERFACE]",
+                   "Shows the LAN NIC that a host uses through its I/O unit: link, address, MTU, offloads, "
+                   "filters, and the statistics of this\nhost's frames. Sets the filters, which stay while "
+                   "the host runs; address and MTU follow the host's interface (ip link set).");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.flag("clear", options.clear, "resets the statistics after reading them");
+  line.text("promisc", "STATE", options.promiscuous,
+            "on: all frames of the LAN, which needs promiscuous = \"allowed\" or bridge = true at the unit; "
+            "or off");
   line.text("all-multicast", "STATE", options.all_multicast,
             "on: frames to all multicast addresses, as at the start; off: to those of --multicast");
-  line.texts("multicast", "MACS", options.multicast, "multicast addresses, with commas between, or none");
+  line.texts("multicast", "MACS", options.multicast, "multicast addresses separated by commas, or none");
   line.flag("json", options.json, "one JSON object");
   line.words("HOST", options.place, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -1,5 +1,5 @@
-// weft run, weft shell: a program as an endnode of its own. Nothing of ours stays around the program: we
-// become it, so that signals, exit status and terminal are its own.
+// weft run, weft shell: run a program as an endnode. `weft` executes the program in its own process, so
+// signals, exit status and terminal are the program's own.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@
 namespace weft::tools {
 namespace {
 
-/// Of programs that join a switch of another machine: no fabric has this name.
+/// Directory for programs that join a switch of another machine. No fabric can have this name.
 constexpr std::string_view kRemoteDir = ".remote";
 
-/// A switch that does not answer does not hold the program up.
+/// Limit for questions to a switch, so that one that does not answer does not delay the program.
 constexpr Duration kFaultsTimeout = std::chrono::milliseconds(200);
 
 struct RunOptions {
@@ -37,18 +37,18 @@ struct RunOptions {
   std::string secret_key;
   std::string switch_key;
   bool roce = false;
-  std::string addresses;  // of WEFT_IP, commas between; empty: as the environment has them
+  std::string addresses;  // value for WEFT_IP, separated by commas; empty: keep the environment's
   bool marks_prompt = false;
-  uint32_t wait_port = 0;  // TCP; 0: start at once
+  uint32_t wait_port = 0;  // TCP port; 0: start at once
 
   [[nodiscard]] bool remote() const { return fabric.starts_with("tcp://"); }
-  /// What the prompt of a shell says: the fabric's name, and that of the node where it has one.
+  /// Mark for a shell's prompt: the fabric's name, with --node preceded by that name.
   [[nodiscard]] std::string mark(const std::string& name) const {
     return wish.node.empty() ? name : fmt::format("{}@{}", wish.node, name);
   }
 };
 
-/// Says which faults strike the program, so that its errors are no surprise.
+/// Prints the faults that strike the program, so that its errors are no surprise.
 void tell_faults(const char* command, const std::string& fabric, const std::string& node_switch,
                  uint64_t guid) {
   Result<StateDir> dir = StateDir::open(fabric);
@@ -60,13 +60,14 @@ void tell_faults(const char* command, const std::string& fabric, const std::stri
     const FaultRule& rule = one.fault.rule;
     const bool ours = rule.guid != Guid{} ? rule.guid == Guid(guid) : rule.port == kFaultEveryPort;
     if (ours)
-      (void)failure(command, fmt::format("note: fault {} is in force for it: {}; weft fault clear {} ends it",
-                                         one.name(), describe_fault(rule), one.name()));
+      (void)failure(
+          command, fmt::format("note: fault {} is in force for this program: {}; weft fault clear {} ends it",
+                               one.name(), describe_fault(rule), one.name()));
   }
 }
 
-/// Where the program and its children may write what stands for their /sys. A directory that is read-only or
-/// full costs them that, and not their device.
+/// Makes the directory for the /sys files of the program and its children. If that fails (read-only or full),
+/// the program has no files below /sys but still has its device.
 std::optional<std::string> program_tree(const std::string& programs) {
   const std::string tree = make_program_tree(programs);
   const int fault = errno;
@@ -80,8 +81,8 @@ std::optional<std::string> program_tree(const std::string& programs) {
   return tree;
 }
 
-/// Joins a fabric of this machine; `use` is to be held until the program runs.
-/// `name`: what that fabric is called.
+/// Joins a fabric of this machine. The caller must hold `use` until the program runs. `name` is set to the
+/// fabric's name.
 Result<Environment> join_here(const char* command, const RunOptions& options,
                               const ProgramLibraries& libraries, UniqueFd& use, std::string& name) {
   Result<UsedFabric> fabric = use_fabric(options.fabric);
@@ -107,18 +108,17 @@ Result<Environment> join_here(const char* command, const RunOptions& options,
   return out;
 }
 
-/// Joins a switch of another launcher, whose names, LIDs and files are not ours.
+/// Joins a switch of another launcher. Names, LIDs and files of that fabric are not available here.
 Result<Environment> join_there(const RunOptions& options, const ProgramLibraries& libraries) {
   if (!options.wish.node.empty() || !options.wish.switch_name.empty())
     return Error{
-        fmt::format("--node and --switch are of a fabric of this machine, and {} is none", options.fabric)};
+        fmt::format("--node and --switch need a fabric of this machine; {} is not one", options.fabric)};
   if (options.secret_key.empty() != options.switch_key.empty())
-    return Error{"--key and --switch-key go together"};
+    return Error{"--key and --switch-key must be given together"};
   if (options.secret_key.empty() && fabric::endpoint_needs_curve(options.fabric))
-    return Error{
-        fmt::format("{} leaves this machine and needs keys: --key FILE --switch-key FILE; weft keygen "
-                    "makes them",
-                    options.fabric)};
+    return Error{fmt::format(
+        "{} leaves this machine and needs keys: --key FILE --switch-key FILE; weft keygen makes them",
+        options.fabric)};
   if (!options.secret_key.empty()) {
     if (Result<fabric::CurveKeyPair> key = fabric::read_curve_secret(options.secret_key); !key)
       return key.error();
@@ -134,7 +134,7 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   return out;
 }
 
-/// The first word of a list that is no IP address; empty when each is one.
+/// The first word of a list that is no IP address; empty when all are addresses.
 std::string no_address_in(const std::string& list) {
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
@@ -152,7 +152,7 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
     return Error{"--key and --switch-key are for --fabric tcp://HOST:PORT"};
   if (const std::string wrong = no_address_in(options.addresses); !wrong.empty())
     return Error{
-        fmt::format("--ip takes addresses like 10.0.0.7 or fd00::7, commas between, not '{}'", wrong)};
+        fmt::format("--ip takes addresses like 10.0.0.7 or fd00::7, separated by commas, not '{}'", wrong)};
   std::string fabric = options.fabric;
   Result<Environment> environment = options.remote() ? join_there(options, *libraries)
                                                      : join_here(command, options, *libraries, use, fabric);
@@ -166,11 +166,11 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
   return {};
 }
 
-/// How long --wait-listen waits: a server on a loaded machine takes seconds to start, a forgotten one never
-/// does.
+/// Longest wait of --wait-listen. A server takes seconds to start on a loaded machine; a server that is still
+/// missing after 30 s was probably not started.
 constexpr std::chrono::seconds kListenPatience{30};
 
-/// Becomes `words`; returns only when that fails.
+/// Executes `words` in this process; returns only on failure.
 int become(const char* command, Arguments words) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -206,16 +206,15 @@ int run(const char* command, const RunOptions& options, const Arguments& words) 
   return become(command, words);
 }
 
-/// Where to join, of weft run and weft shell alike.
+/// Options that choose the place to join; common to weft run and weft shell.
 void add_options(CommandLine& line, RunOptions& options) {
   line.text("fabric,f", "NAME|FILE", options.fabric,
             "a running fabric, a topology file, or tcp://HOST:PORT of a switch elsewhere (default)");
-  line.text("switch", "NAME", options.wish.switch_name,
-            "the switch to join; without, one with most free ports");
-  line.text("node", "NAME", options.wish.node, "a name that stays, with a GUID and a LID of its own");
+  line.text("switch", "NAME", options.wish.switch_name, "the switch to join (one with most free ports)");
+  line.text("node", "NAME", options.wish.node, "a lasting name, with its own GUID and LID");
   line.text("ip", "ADDRESS", options.addresses,
-            "IP addresses at which connection management finds it, commas between (10.87.0.0 plus its LID)");
-  line.flag("roce", options.roce, "the port is one of RoCE version 2: Ethernet, with GIDs of IP addresses");
+            "IP addresses for connection management, separated by commas (10.87.0.0 plus the LID)");
+  line.flag("roce", options.roce, "the port appears as RoCE: Ethernet, with GIDs from IP addresses");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");
 }
@@ -225,18 +224,15 @@ void add_options(CommandLine& line, RunOptions& options) {
 int command_run(const Arguments& arguments) {
   RunOptions options;
   Arguments words;
-  CommandLine line(
-      "weft run", "weft run [options] [--] PROGRAM [ARGUMENTS]",
-      "Runs a program of the verbs on a fabric, as an endnode of its own: it finds an RDMA device where the "
-      "machine has none.\nA fabric is started when none runs, and ends a second after its last program. "
-      "Needs no "
-      "rights. The exit code is\nthe program's; 125 when there is no fabric, 126 when the program cannot be "
-      "run, "
-      "127 when it is not found.");
+  CommandLine line("weft run", "weft run [options] [--] PROGRAM [ARGUMENTS]",
+                   "Runs a program that uses RDMA verbs as an endnode of a fabric. The program finds an RDMA "
+                   "device on a machine without one.\nIf no fabric runs, one is started; it ends a second "
+                   "after its last program. Needs no rights. The exit code is the\nprogram's; 125 when there "
+                   "is no fabric, 126 when the program cannot be run, 127 when it is not found.");
   add_options(line, options);
   line.number(
       "wait-listen", "PORT", options.wait_port, 1, 65535,
-      "starts the program once another one listens at this TCP port of the machine, for 30 s at most");
+      "starts the program when another one listens at this TCP port of the machine; waits at most 30 s");
   line.words("PROGRAM", words, 1, 65536);
   if (std::optional<int> code = line.parse(shielded(arguments,
                                                     {"--fabric", "-f", "--node", "--switch", "--key",
@@ -251,10 +247,8 @@ int command_shell(const Arguments& arguments) {
   Arguments words;
   CommandLine line(
       "weft shell", "weft shell [options]",
-      "Starts a shell whose programs are endnodes of a fabric, each of its own, as with weft run; "
-      "$SHELL says which.\nIts prompt begins with the fabric's name. With --node one program at a time has "
-      "the "
-      "name.");
+      "Starts $SHELL. Each program that it runs is an endnode of a fabric, as with weft run. The prompt "
+      "begins with the\nfabric's name. With --node one program at a time has the name.");
   add_options(line, options);
   line.words("", words, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -1,5 +1,5 @@
-// weft stat: reads the stats pages, so it works on a frozen or dead process too; tools/blockers.h says what
-// blocks.
+// weft stat: reads the stats pages, so it also works for frozen and dead processes. tools/blockers.h finds
+// what blocks.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,16 +26,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A frozen switch does not hold the figures up.
+/// Limit for questions to a switch, so that a frozen one does not delay the output.
 constexpr Duration kStatTimeout = 300ms;
 
 struct Snapshot {
   CounterValues values;
   std::vector<NodeFailure> failures;
-  std::vector<std::string> complaints;  // pages that cannot be read, programs that have ended
+  std::vector<std::string> complaints;  // unreadable pages, ended programs
 };
 
-/// Adds the page of a node unless others were asked for.
+/// Adds the page of `node` if `only` is empty or names it.
 void read_page(const std::string& node, const std::string& path, const Arguments& only, Snapshot& out) {
   if (!only.empty() && std::find(only.begin(), only.end(), node) == only.end()) return;
   auto page = read_stats_page(path);
@@ -63,15 +63,15 @@ Snapshot read_all(const StateDir& dir, const Arguments& only) {
   return snapshot;
 }
 
-/// A rule that has struck and is not over yet.
+/// True if the rule has struck a cell and is not over.
 bool strikes(const control::FaultInfo& fault) {
   const bool used_up = fault.rule.limit != 0 && fault.struck >= fault.rule.limit;
   const bool over = fault.rule.lasts != Duration{} && fault.left == Duration{};
   return fault.struck != 0 && !used_up && !over;
 }
 
-/// What the switches say: who is on their spare ports, and which faults strike. One that is frozen says
-/// nothing.
+/// Asks the switches for the endnodes on their spare ports and for faults that strike. A frozen switch does
+/// not answer and adds nothing.
 void ask_switches(const StateDir& dir, FabricView& view) {
   Result<StateDir> again = StateDir::open(dir.fabric());
   if (!again.ok()) return;
@@ -111,11 +111,11 @@ struct StatOptions {
   bool watch = false;
   bool json = false;
   bool all = false;
-  uint32_t interval_ms = 1000;  // queue pairs and pools are brought up to date twice a second
+  uint32_t interval_ms = 1000;  // counters of queue pairs and pools are copied to the pages every 500 ms
   StatOrder order = StatOrder::kRate;
 };
 
-/// docs/json.md describes it.
+/// Output of --json, described in docs/json.md.
 void print_json(const Snapshot& snapshot, const std::vector<std::string>& blocked) {
   std::string counters;
   std::string states;
@@ -176,7 +176,8 @@ void report(const FabricView& view, Snapshot before, const Snapshot& after, cons
   }
 }
 
-/// Nodes of the topology, programs that run, and those that have ended and whose counters are here.
+/// Fails if a name is neither a node of the topology, nor a running program, nor an ended program whose
+/// counters are kept.
 Status check_nodes(const StateDir& dir, const Arguments& nodes) {
   const std::vector<std::string> ended = ended_programs(dir);
   for (const std::string& node : nodes) {
@@ -187,7 +188,7 @@ Status check_nodes(const StateDir& dir, const Arguments& nodes) {
   return {};
 }
 
-/// Looks twice and reports, once or again and again while the fabric runs.
+/// Takes two snapshots and reports; with --watch repeats this while the fabric runs.
 void look(const StateDir& dir, const StatOptions& options) {
   Snapshot before = read_all(dir, options.nodes);
   do {
@@ -203,17 +204,18 @@ void look(const StateDir& dir, const StatOptions& options) {
 int command_stat(const Arguments& arguments) {
   StatOptions options;
   std::string order = "rate";
-  CommandLine line(
-      "weft stat", "weft stat [options] [NODE...]",
-      "Shows counters of ports, lanes, queue pairs, sessions and pools that are not zero, how fast they "
-      "grow, which lane, pool\nor peer holds the traffic up right now, and the latest failed requests of "
-      "programs. NODE may be a program that has ended. docs/counters.md describes each counter.");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.flag("watch,w", options.watch, "repeats until Ctrl-C, only what grows, as much as fits the window");
-  line.text("sort", "WORD", order, "with --watch: rate, the fastest first, or name (rate)");
-  line.flag("all", options.all, "zero counters too");
-  line.flag("json", options.json, "one JSON object (with --watch: one a line)");
-  line.number("interval", "MS", options.interval_ms, 10, 60'000, "between two looks (1000)");
+  CommandLine line("weft stat", "weft stat [options] [NODE...]",
+                   "Shows the counters of ports, lanes, queue pairs, sessions and pools that are not zero "
+                   "and their growth per second, the lane,\npool or peer that blocks the traffic now, and "
+                   "the latest failed requests of programs. NODE may be a program that has "
+                   "ended.\ndocs/counters.md describes each counter.");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.flag("watch,w", options.watch,
+            "repeats until Ctrl-C; only counters that grow, as many as fit the window");
+  line.text("sort", "WORD", order, "with --watch: by rate, the fastest first, or by name (rate)");
+  line.flag("all", options.all, "also zero counters");
+  line.flag("json", options.json, "one JSON object (with --watch: one per line)");
+  line.number("interval", "MS", options.interval_ms, 10, 60'000, "time between two readings (1000)");
   line.words("NODE", options.nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   if (order != "rate" && order != "name")

@@ -23,16 +23,16 @@ struct NodeStatus {
   bool running = false;
   bool answers = false;
   control::NodeInfo info;
-  uint64_t qps = 0;  // of a program of the verbs
+  uint64_t qps = 0;  // number of QPs of a program
   std::vector<ProgramQp> shown_qps;
 };
 
-/// What the fabric consists of, as it is now.
+/// Present state of a fabric.
 struct FabricStatus {
   std::vector<NodeStatus> nodes;     // of the topology
-  std::vector<NodeStatus> programs;  // that joined by themselves
+  std::vector<NodeStatus> programs;  // programs that joined a spare port
   GuestNames guests;
-  std::vector<std::string> faults;  // in force, in words
+  std::vector<std::string> faults;  // in force, as texts
 };
 
 std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
@@ -53,8 +53,8 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
-/// Programs are not asked: they may be busy, or stopped. Their names stand on their pages, and the switches
-/// have said on which port they are.
+/// Programs are not asked, because they may be busy or stopped. Their pages have their names, and the
+/// switches know their ports.
 FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
   FabricStatus out;
   out.nodes = ask_all(dir, record);
@@ -103,13 +103,13 @@ NamesByLid names_in(const StateDir& dir) {
   return names;
 }
 
-/// Empty when the launcher gave that LID to no node.
+/// Empty when no node of the topology has this LID.
 std::string name_of(const NamesByLid& names, uint16_t lid) {
   const auto at = names.find(lid);
   return at == names.end() ? std::string() : at->second;
 }
 
-/// Switches have no LID, and a node that has not joined has none yet.
+/// Name with LID. Switches have no LID, and a node has none before it joins.
 std::string with_lid(const std::string& name, uint16_t lid) {
   return lid == 0 ? name : fmt::format("{} (lid {})", name, lid);
 }
@@ -166,10 +166,10 @@ std::string status_json(const StateDir& dir, const RunRecord& record, const Fabr
       json_text(dir.path()), list, faults);
 }
 
-/// With more programs than this, each has one line.
+/// If more programs than this run, each gets one line.
 constexpr size_t kProgramsInFull = 20;
 
-/// `in_full`: programs on spare ports, too.
+/// `in_full`: lists programs on spare ports too.
 void print_ports(const NodeStatus& node, const GuestNames& guests, bool in_full) {
   size_t spare = 0;
   size_t taken = 0;
@@ -203,7 +203,7 @@ void print_qps(const NodeStatus& node) {
     print_line(fmt::format("{:<12}   {} further QPs", "", node.qps - node.shown_qps.size()));
 }
 
-/// "3 QPs: 2 RTS, 1 INIT"; of more QPs than the page shows, those that it shows.
+/// "3 QPs: 2 RTS, 1 INIT". States are counted for the QPs on the page only, which may be fewer.
 std::string qps_in_short(const NodeStatus& node) {
   std::map<std::string, size_t> states;
   for (const ProgramQp& qp : node.shown_qps) ++states[qp.state];
@@ -213,7 +213,7 @@ std::string qps_in_short(const NodeStatus& node) {
   return out;
 }
 
-/// `in_full`: programs with a line for each QP, and switches with one for each program.
+/// `in_full`: a line for each QP of a program, and for each program of a switch.
 void print_node(const NamesByLid& names, const GuestNames& guests, const NodeStatus& node, bool in_full) {
   const std::string lid = node.info.lid == 0 ? "-" : std::to_string(node.info.lid);
   const std::string pid = node.running && node.process.pid != 0 ? std::to_string(node.process.pid) : "-";
@@ -249,11 +249,10 @@ int command_status(const Arguments& arguments) {
   CommandLine line(
       "weft status", "weft status [options]",
       "Lists the processes of a running fabric with their sessions and ports, and the programs that use it "
-      "with their QPs. Exit\ncode 0 when all processes are ready, else 1. One that does not run has no pid: "
-      "-, or "
-      "null with --json. With more than 20 programs each has one line.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
-  line.flag("all", all, "every port and QP, however many programs there are");
+      "with their QPs. Exit\ncode 0 when all processes are ready, else 1. A process that does not run has "
+      "the\npid -, with --json null. With more than 20 programs each has one line.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
+  line.flag("all", all, "every port and QP, also with many programs");
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;

@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 
-/// The first signal ends the run in order, the next one this program.
+/// The first signal ends the run in order; a second one ends this program.
 void stop_or_end(int number) {
   interrupted = true;
   signal(number, SIG_DFL);
@@ -34,7 +34,7 @@ struct TrafficOptions {
   control::TrafficRun run;
 };
 
-/// The host asked for, or the first one of the fabric.
+/// The named host, or the first host of the fabric.
 Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& node) {
   if (!node.empty()) {
     Result<RecordedProcess> process = chosen_node(record, node[0]);
@@ -48,7 +48,7 @@ Result<RecordedProcess> generator_of(const RunRecord& record, const Arguments& n
   return Error{"the fabric has no host; add [[host]] with os = \"gen\" to its topology"};
 }
 
-/// Turns texts into the run; the text of what is wrong otherwise.
+/// Fills the run from the options. Returns an error text if an option is wrong, else an empty one.
 std::string complete(TrafficOptions& options) {
   control::TrafficRun& run = options.run;
   run.port = static_cast<uint16_t>(options.port);
@@ -110,9 +110,10 @@ int run(TrafficOptions& options) {
     print_line(traffic_table(figures.value()));
   }
   if (no_answer)
-    return failure("traffic",
-                   fmt::format("nobody on the unit's LAN answered ARP for {}; is it up (weft status)?",
-                               options.target.empty() ? "the echo object" : options.target));
+    return failure(
+        "traffic",
+        fmt::format("no station on the unit's LAN answered ARP for {}; is the unit up (weft status)?",
+                    options.target.empty() ? "the echo object" : options.target));
   if (phase == "too-long")
     return failure("traffic", "a frame of this size is longer than the session carries");
   if (phase == "abandoned")
@@ -129,18 +130,20 @@ int command_traffic(const Arguments& arguments) {
       "Drives the generator of a host whose os is \"gen\": round trips of ARP, ICMP, ICMPv6 and UDP one at "
       "a time, then a\nbulk run over UDP echo, every byte of every answer compared. Exit code 0 only if "
       "every frame came back right.");
-  line.text("fabric,f", "NAME", options.fabric, "which one, when several run");
-  line.number("frames,n", "N", options.frames, 0, 1'000'000'000'000, "bulk frames (10000)");
+  line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
+  line.number("frames,n", "N", options.frames, 0, 1'000'000'000'000, "frames of the bulk run (10000)");
   line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000,
-              "of the bulk run, instead of a number of frames");
+              "duration of the bulk run, instead of a number of frames");
   line.number("rate,r", "N", options.run.rate, 0, 1'000'000'000,
-              "bulk frames per second; 0: as many as come back");
-  line.texts("size", "BYTES", options.sizes, "frame length of the bulk run; several go in turn (1514)");
-  line.number("window", "N", options.run.window, 1, 4096, "bulk frames without answer (64)");
-  line.number("round-trips", "N", options.run.round_trips, 0, 1'000'000, "of each kind (100)");
-  line.number("answer-timeout", "MS", options.run.timeout_ms, 1, 60'000, "an answer later than this is lost");
-  line.number("seed", "N", options.run.seed, 0, UINT64_MAX, "of the pattern");
-  line.number("port", "N", options.port, 0, 15, "generator of the host, when it has several");
+              "bulk frames per second; 0: as fast as answers come");
+  line.texts("size", "BYTES", options.sizes,
+             "frame length of the bulk run; several lengths take turns (1514)");
+  line.number("window", "N", options.run.window, 1, 4096, "most bulk frames without an answer (64)");
+  line.number("round-trips", "N", options.run.round_trips, 0, 1'000'000, "round trips of each kind (100)");
+  line.number("answer-timeout", "MS", options.run.timeout_ms, 1, 60'000,
+              "an answer later than this counts as lost");
+  line.number("seed", "N", options.run.seed, 0, UINT64_MAX, "seed of the data pattern");
+  line.number("port", "N", options.port, 0, 15, "number of the generator, when the host has several");
   line.text("target", "ADDRESS", options.target, "IPv4 address that answers");
   line.text("target6", "ADDRESS", options.target6, "IPv6 address that answers");
   line.flag("bulk-only", options.no_round_trips, "no round trips");

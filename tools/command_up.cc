@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 struct UpOptions {
   bool check = false;
-  bool json = false;  // of the check
+  bool json = false;  // for --check
   bool detach = false;
   bool no_restart = false;
   bool quiet = false;
@@ -57,7 +57,7 @@ int run_fabric(Topology topology, const UpOptions& options, DaemonReport& report
   return kExitDone;
 }
 
-/// The fabric to end; nothing where none runs nor is left behind.
+/// The fabric to end; nothing when none runs and none was left behind.
 Result<std::optional<StateDir>> fabric_to_end(const std::string& name) {
   Result<StateDir> dir = Error{};
   if (name.empty()) {
@@ -78,7 +78,7 @@ std::string counted(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-/// What `weft up --check --json` says; docs/json.md.
+/// Output of `weft up --check --json`; docs/json.md.
 int print_check(const std::string& file, Result<Topology>& topology) {
   if (!topology.ok()) {
     print_line(fmt::format("{{\"file\":{},\"good\":false,\"error\":{}}}", json_text(file),
@@ -99,20 +99,21 @@ int command_up(const Arguments& arguments) {
   Arguments files;
   CommandLine line(
       "weft up", "weft up [options] FILE",
-      "Starts the switches, hosts and I/O units of a topology file, waits until their sessions are open,\n"
-      "restarts what dies and takes everything down on Ctrl-C. TAP interfaces and namespaces need root or\n"
-      "`unshare -Urn`; `os = \"gen\"` with `nic = \"echo\"` needs nothing.");
-  line.flag("check", options.check, "only reads the file and says whether it is good");
+      "Starts the switches, hosts and I/O units of a topology file, waits until their sessions are "
+      "open,\nrestarts processes that die, and ends everything on Ctrl-C. TAP interfaces and namespaces need "
+      "root or\n`unshare -Urn`; `os = \"gen\"` with `nic = \"echo\"` needs nothing.");
+  line.flag("check", options.check, "only checks the file");
   line.flag("json", options.json, "with --check: one JSON object");
   line.flag("detach,d", options.detach, "returns once the fabric is ready; weft down ends it");
-  line.flag("no-restart", options.no_restart, "does not restart what dies");
+  line.flag("no-restart", options.no_restart, "does not restart processes that die");
   line.flag("quiet,q", options.quiet, "prints nothing but errors");
-  line.number("timeout", "SECONDS", options.timeout_s, 1, 3600, "to wait until every session is open (15)");
+  line.number("timeout", "SECONDS", options.timeout_s, 1, 3600,
+              "longest wait until every session is open (15)");
   std::string log_level = "info";
-  line.text("log-level", "LEVEL", log_level, "of the processes: debug, info, warn, error (info)");
+  line.text("log-level", "LEVEL", log_level, "log level of the processes: debug, info, warn, error (info)");
   line.words("FILE", files, 1, 1);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  if (options.json && !options.check) return line.wrong_use("option --json goes with --check");
+  if (options.json && !options.check) return line.wrong_use("option --json needs --check");
   if (!parse_log_level(log_level, options.launcher.log_level))
     return line.wrong_use(
         fmt::format("option --log-level is debug, info, warn or error, not '{}'", log_level));
@@ -152,17 +153,16 @@ int command_up(const Arguments& arguments) {
 int command_down(const Arguments& arguments) {
   std::string fabric;
   Arguments none;
-  CommandLine line(
-      "weft down", "weft down [options]",
-      "Ends a running fabric and waits until nothing of it is left. Also cleans up after a launcher that "
-      "was killed. Exit code 0 also where nothing runs.");
-  line.text("fabric,f", "NAME", fabric, "which one, when several run");
+  CommandLine line("weft down", "weft down [options]",
+                   "Ends a running fabric and waits for its end. Also cleans up after a launcher that was "
+                   "killed. Exit code 0 also when no fabric\nruns.");
+  line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   Result<std::optional<StateDir>> found = fabric_to_end(fabric);
   if (!found.ok()) return failure("down", found.error().text);
   if (!found->has_value()) {
-    (void)failure("down", "no fabric is running: nothing is to be done");
+    (void)failure("down", "no fabric is running");
     return kExitDone;
   }
   StateDir& dir = **found;

@@ -11,17 +11,17 @@
 namespace weft::tools {
 namespace {
 
-/// As `weft_ibverbs` numbers them; tests/system/test_programs.py sees that both agree.
+/// QP states by number; tests/system/test_programs.py compares them with libweft_ibverbs.
 constexpr std::array<std::string_view, 7> kQpStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<std::string_view, 11> kServices{"?", "?", "RC",  "UC",       "UD",      "RD",
                                                      "?", "?", "RAW", "XRC send", "XRC recv"};
-/// As session::to_string() has them.
+/// As session::to_string() prints them.
 constexpr std::array<std::string_view, 6> kSessionStates{"idle", "connecting", "opening",
                                                          "open", "closing",    "lost"};
 static_assert(kSessionStates.size() == static_cast<size_t>(session::SessionState::kCount));
 constexpr std::array<std::string_view, 2> kNoYes{"no", "yes"};
 
-/// An entry that is no counter: its last word and the one before it, numbers of places left out.
+/// An entry that is no counter, by its last word and the word before it; place numbers are skipped.
 struct Entry {
   std::string_view parent;
   std::string_view word;
@@ -29,7 +29,7 @@ struct Entry {
   std::span<const std::string_view> states{};
   uint32_t hex_digits = 0;  // 0: decimal
 };
-constexpr uint32_t kDotted = UINT32_MAX;  // instead of digits: an IPv4 address
+constexpr uint32_t kDotted = UINT32_MAX;  // in place of a number of digits: an IPv4 address
 constexpr std::array kEntries{
     Entry{"link", "up", CounterKind::kState, kNoYes},
     Entry{"link", "incarnation", CounterKind::kNumber},
@@ -58,7 +58,7 @@ constexpr std::array kEntries{
     Entry{"now", "peer_lid", CounterKind::kNumber},
 };
 
-/// Takes the last word of a dotted name off it.
+/// Removes the last word from a dotted name and returns it.
 std::string_view take_last(std::string_view& name) noexcept {
   const size_t dot = name.rfind('.');
   const std::string_view word = dot == std::string_view::npos ? name : name.substr(dot + 1);

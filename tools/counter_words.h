@@ -1,6 +1,6 @@
-// tools/counter_words.h -- what an entry of a stats page is and how people read its value. Most entries count
-// events; the others are listed in one table. docs/counters.md describes every entry, and scripts/tidy
-// compares that page with the code.
+// tools/counter_words.h -- kinds of the entries of a stats page, and the form in which people read their
+// values. Most entries are counters; one table lists the others. docs/counters.md describes every entry, and
+// scripts/tidy compares that page with the code.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 namespace weft::tools {
 
 enum class CounterKind : uint8_t {
-  kCounter,  // grows; its growth per second is its rate
-  kGauge,    // an amount as it is now
-  kState,    // numbers a state, which has a word
-  kNumber,   // names something: a QP, a LID, an incarnation
+  kCounter,  // counts events; its growth per second is a rate
+  kGauge,    // a present amount
+  kState,    // the number of a state, which has a word
+  kNumber,   // identifies something: a QP, a LID, an incarnation
 };
 
-/// Of an entry by its dotted name; the name of its node may stand before that.
+/// Kind of an entry by its dotted name; the node's name may stand in front.
 [[nodiscard]] CounterKind counter_kind(std::string_view name) noexcept;
 
-/// The word of a state, "?" for one that this program does not know; empty where `name` is no state.
+/// The word of a state; "?" for an unknown number; empty if `name` is no state.
 [[nodiscard]] std::string_view counter_state(std::string_view name, uint64_t value) noexcept;
 
-/// The value as `weft stat` prints it: a state as its word, the number of a QP and a GUID in hex, an IPv4
-/// address with dots, all others in decimal.
+/// The value as `weft stat` prints it: states as words, QP numbers and GUIDs in hex, IPv4 addresses with
+/// dots, all others in decimal.
 [[nodiscard]] std::string counter_text(std::string_view name, uint64_t value);
 
-/// "10.87.0.1", from the address in the order of the host.
+/// "10.87.0.1", from an address in host byte order.
 [[nodiscard]] std::string dotted_ipv4(uint32_t address);
 
 }  // namespace weft::tools

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kReportFd = STDERR_FILENO + 1;
 
-/// The bytes of this process's arguments, which stand one behind the other.
+/// The bytes of this process's arguments, which are contiguous.
 std::span<char> command_line;
 
 std::string read_all(int fd) {
@@ -33,7 +33,8 @@ void wait_for_end(pid_t child) noexcept {
   }
 }
 
-/// Descriptors of the starter, such as a pipe that is read to its end, are not the daemon's.
+/// Gives up all descriptors of the starter except `report`. For example, a pipe whose reader waits for its
+/// end must not stay open in the daemon.
 UniqueFd keep_only(UniqueFd report) {
   {
     const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -82,15 +83,16 @@ Result<bool> start_daemon(DaemonReport& report) {
     report.set_note(text.substr(1));
     return false;
   }
-  // The caller may become a program that waits for all of its children, which the daemon must not be.
+  // The caller may execute a program that waits for all of its children, so the daemon must not be its child.
   const pid_t daemon = fork();
   if (daemon != 0) {
     if (daemon < 0) DaemonReport(std::move(out)).failed(no_process("cannot start a daemon", errno).text);
     _exit(0);
   }
-  // A process group of its own keeps signals of the terminal away. Not a session: with autogroups the kernel
-  // schedules each session as one, and sched_yield() gives a core away within its session only, so programs
-  // and a switch that share a core would wait for each other's time slices (docs/performance.md).
+  // A process group of its own keeps signals of the terminal away. It is not a session of its own: with
+  // autogroups the kernel schedules each session as one unit, and sched_yield() only yields to tasks of the
+  // same session. Programs and a switch that share a core would then wait for each other's time slices
+  // (docs/performance.md).
   setpgid(0, 0);
   in.reset();
   report = DaemonReport(keep_only(std::move(out)));

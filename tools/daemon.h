@@ -1,4 +1,4 @@
-// tools/daemon.h -- a launcher without a terminal, and its word to its starter.
+// tools/daemon.h -- a launcher without a terminal, and the report that it sends to its starter.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace weft::tools {
 
-/// The daemon's word to the waiting starter: ready, or the reason why not. Without a starter it says nothing.
+/// The daemon's report to the waiting starter: ready, or the reason of a failure. A default-constructed
+/// report sends nothing.
 class DaemonReport {
  public:
   DaemonReport() = default;
   explicit DaemonReport(UniqueFd fd) : fd_(std::move(fd)) {}
-  /// `note`: what the starter should tell its user all the same.
+  /// `note`: a text that the starter should show to its user.
   void ready(const std::string& note = {}) { send("r" + note); }
   void failed(const std::string& why) { send("e" + why); }
-  /// The daemon's note; in the starter.
+  /// The daemon's note, for the starter.
   [[nodiscard]] const std::string& note() const noexcept { return note_; }
   void set_note(std::string note) { note_ = std::move(note); }
 
@@ -27,16 +28,16 @@ class DaemonReport {
   std::string note_;
 };
 
-/// Forks a daemon: no child of ours, a process group of its own, no descriptor but its report, standard ones
-/// at /dev/null.
-/// @return true in the daemon, which has set `report`; false in the caller when the daemon is ready; in the
-/// caller an error with the daemon's reason when it failed.
+/// Forks a daemon. It is no child of the caller, has its own process group, standard descriptors at /dev/null
+/// and no other descriptor than its report.
+/// @return true in the daemon, with `report` set; false in the caller once the daemon is ready; an error
+///   with the daemon's reason in the caller if the daemon fails
 Result<bool> start_daemon(DaemonReport& report);
 
-/// Notes where the system looks for the command line of this process; once, before any thread.
+/// Notes where this process's command line is stored. Call once, before any thread starts.
 void remember_command_line(int argc, char** argv) noexcept;
-/// What ps(1) shows from here on, as far as the command line's bytes go; nothing where it was not remembered.
-/// The arguments that main() got must not be read any more.
+/// Makes ps(1) show `text`, cut to the length of the original command line. Does nothing without
+/// remember_command_line(). Afterwards the arguments of main() must not be read.
 void show_command_line(std::string_view text) noexcept;
 
 }  // namespace weft::tools

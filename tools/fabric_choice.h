@@ -1,4 +1,4 @@
-// tools/fabric_choice.h -- which fabric a command means that names none.
+// tools/fabric_choice.h -- chooses the fabric for a command without --fabric.
 #pragma once
 
 #include <string>
@@ -9,37 +9,37 @@
 
 namespace weft::tools {
 
-/// Which fabrics a command is about.
+/// Kinds of fabrics that a command accepts.
 enum class Among : uint8_t {
   kRunning,
-  kLeft,  // also those whose launcher was killed and that were not cleaned up
-  kSeen,  // also those that have ended: their logs stay
+  kLeft,  // also fabrics whose launcher was killed and that were not cleaned up
+  kSeen,  // also ended fabrics, whose logs remain
 };
 
-/// The fabrics of this user, from one walk over their state directories: each is opened once, and a command
-/// that chooses among them goes on with the directory that it looked at.
+/// The fabrics of this user, from one walk over their state directories. Each directory is opened once, and
+/// choose() returns the directory that was looked at.
 class SeenFabrics {
  public:
-  /// Fails when the directory of all fabrics is refused.
+  /// Fails when the directory above all state directories is refused.
   static Result<SeenFabrics> look();
 
-  /// Names, sorted, of the first kind of which there is any: running, left, seen. Fails when a state
-  /// directory is refused and none is found.
+  /// Sorted names of the first kind that has any: running, left behind, seen. Fails when there is none and a
+  /// state directory was refused.
   [[nodiscard]] Result<std::vector<std::string>> found(Among among) const;
   [[nodiscard]] bool any_runs() const;
-  /// Of the fabrics that run, the one that a command without --fabric means: the only one, or the only one of
-  /// `weft up` beside those that `weft run` started, which end with their programs. Empty when there is none
-  /// or several could be meant.
+  /// The running fabric that a command without --fabric means: the only one, or the only one of `weft up`.
+  /// Fabrics that `weft run` started end with their programs and count only if there is no other. Empty when
+  /// there is none or the choice is not unique.
   [[nodiscard]] std::string meant() const;
-  /// meant(), else the only one that is left behind, else the latest of those seen. Fails with a list when
-  /// that is not clear. Call it once: the directory is moved out.
+  /// meant(), else the only fabric that is left behind, else the latest of those seen. Fails with a list if
+  /// the choice is not unique. Call only once: the directory is moved out.
   [[nodiscard]] Result<StateDir> choose(Among among);
 
  private:
   struct Seen {
     StateDir dir;
     bool runs = false;         // its launcher holds the lock
-    bool left = false;         // its record names processes
+    bool left = false;         // its record lists processes
     bool ends_unused = false;  // tools/fabric_users.h
     uint64_t started_us = 0;
   };
@@ -49,7 +49,7 @@ class SeenFabrics {
   [[nodiscard]] std::string latest() const;
 
   std::vector<Seen> all_;
-  std::string refusal_;  // why the first that may not be opened may not; empty: each may
+  std::string refusal_;  // reason why the first refused directory was refused; empty: none was
 };
 
 }  // namespace weft::tools

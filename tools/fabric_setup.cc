@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kOwnDescriptors = 64;
 constexpr size_t kStateBytes = 64 * 1024;
-constexpr size_t kStateBytesPerNode = 320 * 1024;  // stats page, sockets, the beginning of a log
-constexpr size_t kStateBytesPerPort = 16 * 1024;   // counters of a spare port
+constexpr size_t kStateBytesPerNode = 320 * 1024;  // stats page, sockets, the first lines of a log
+constexpr size_t kStateBytesPerPort = 16 * 1024;   // counters of one spare port
 
 }  // namespace
 
@@ -36,8 +36,8 @@ Status FabricSetup::check_room() const {
   const size_t nodes = topology_.hosts.size() + topology_.units.size() + topology_.switches.size();
   size_t spare = 0;
   for (const SwitchNode& node : topology_.switches) spare += node.spare_ports;
-  // Ours: two for each process, and the interfaces; a process of ours has the same limit, and a switch needs
-  // the most, four for each port.
+  // Descriptors of this process: two for each process, and the interfaces. The processes have the same limit;
+  // a switch needs the most, four for each port.
   const size_t own = kOwnDescriptors + 4 * (nodes + spare);
   if (Status allowed = allow_descriptors(own); !allowed.ok()) return allowed;
   return dir_->check_space(kStateBytes + nodes * kStateBytesPerNode + spare * kStateBytesPerPort);
@@ -46,7 +46,7 @@ Status FabricSetup::check_room() const {
 Status FabricSetup::make(int lifeline, LogLevel log_level, std::vector<NodeProcess>& nodes) {
   if (Status written = write_lids(); !written.ok()) return written;
   if (Status written = write_allow_files(); !written.ok()) return written;
-  // Of programs that join a spare port, by weft run or by the environment alone.
+  // Directory for the pages of programs that join a spare port, with or without weft run.
   const std::string programs = dir_->file("programs");
   if (mkdir(programs.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error("cannot make " + programs, errno);
@@ -95,7 +95,7 @@ Result<int> FabricSetup::netns_fd(const std::string& name, const std::vector<Nod
 Status FabricSetup::add_node(NodeCommand command, int lifeline, std::vector<NodeProcess>& nodes) {
   const std::string path = find_program(command.program());
   if (path.empty())
-    return Error{fmt::format("program {} is not there; build it or install Weft", command.program())};
+    return Error{fmt::format("program {} is missing; build it or install Weft", command.program())};
   const std::string fault = std::visit([](const auto& spec) { return node::spec_fault(spec); }, command.spec);
   if (!fault.empty()) return Error{fmt::format("node '{}': {}", command.name, fault)};
   Result<int> ns_fd = netns_fd(command.netns, nodes);
@@ -142,7 +142,7 @@ void FabricSetup::save(const std::vector<NodeProcess>& nodes, bool ready) {
 
 void FabricSetup::release() {
   if (!dir_.has_value()) return;
-  keeper_.reset();  // with the last copies of the descriptors the TAPs are gone
+  keeper_.reset();  // closes the last copies of the descriptors, which deletes the TAPs
   namespaces_.clear();
   dir_->remove_runtime_files();
   dir_.reset();

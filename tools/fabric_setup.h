@@ -1,6 +1,6 @@
-// tools/fabric_setup.h -- what a fabric has around its processes, made before they start and gone after they
-// have ended: the state directory with its lock, LIDs and keys, network namespaces, interfaces and the
-// descriptors of those.
+// tools/fabric_setup.h -- the surroundings of a fabric's processes: state directory with lock, LIDs and keys,
+// network namespaces, interfaces and their descriptors. Made before the processes start, removed after they
+// have ended.
 #pragma once
 
 #include <map>
@@ -22,20 +22,21 @@ namespace weft::tools {
 /// Owner: the launcher's thread.
 class FabricSetup {
  public:
-  /// `topology_path` and `ends_unused` are for the record.
+  /// `topology_path` and `ends_unused` only go into the record.
   FabricSetup(Topology topology, std::string topology_path, bool ends_unused)
       : topology_(std::move(topology)), topology_path_(std::move(topology_path)), ends_unused_(ends_unused) {}
 
-  /// Takes the lock, cleans up after an earlier run, and looks whether the fabric fits into what the user and
-  /// the disk have left, before anything is made.
+  /// Takes the lock, cleans up after an earlier run, and checks the limits of descriptors and disk space
+  /// before anything is made.
   Status claim();
-  /// Makes everything, and a process that may be started for each node. `lifeline` is handed to all of them.
+  /// Makes everything, and for each node a process that is ready to be started. All processes inherit
+  /// `lifeline`.
   Status make(int lifeline, LogLevel log_level, std::vector<NodeProcess>& nodes);
-  /// What runs and what was borrowed, on the disk: the next start cleans up after us by it. A record for
-  /// which there is no space is behind until it can be written.
+  /// Writes the record of processes and borrowed interfaces to disk, so that the next start can clean up. If
+  /// there is no space, the old record stays and unsaved() is true until a later call succeeds.
   void save(const std::vector<NodeProcess>& nodes, bool ready);
   [[nodiscard]] bool unsaved() const noexcept { return unsaved_; }
-  /// Gives up interfaces, namespaces and runtime files; the processes have ended. Nothing to do without
+  /// Removes interfaces, namespaces and runtime files; the processes must have ended. Does nothing without
   /// claim().
   void release();
 
@@ -43,7 +44,7 @@ class FabricSetup {
   [[nodiscard]] const std::vector<FaultOrder>& faults() const noexcept { return topology_.faults; }
   [[nodiscard]] const std::string& fabric() const noexcept { return topology_.fabric; }
   [[nodiscard]] const std::string& state_path() const { return dir_->path(); }
-  /// Only after claim().
+  /// Valid after claim().
   [[nodiscard]] const StateDir& dir() const { return *dir_; }
   [[nodiscard]] InterfaceKeeper& interfaces() { return *keeper_; }
 

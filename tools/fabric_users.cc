@@ -1,6 +1,6 @@
-// How it works: before a fabric ends, the launcher moves the FIFO to another name and looks once more whether
-// anybody has it open. A user who opens it checks afterwards that it still stands under its name: either the
-// user sees that it was moved and tries again, or the launcher sees the user.
+// How it works: before a fabric ends, the launcher renames the FIFO and then checks once more whether a user
+// has it open. A user who opens the FIFO checks afterwards that its name still leads to it. So either the
+// user notices the renaming and tries again, or the launcher notices the user.
 #include "tools/fabric_users.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kDoor = "users";
 constexpr const char* kClosed = ".ending";
-/// Programs and scripts number their own descriptors from below; this one keeps out of their way.
+/// Programs and scripts use low descriptor numbers; this number is out of their way.
 constexpr int kUseFd = 700;
 
 bool nobody_has(int reader) noexcept {
@@ -26,7 +26,7 @@ bool nobody_has(int reader) noexcept {
   return poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0;
 }
 
-/// As high as the limit of this process allows.
+/// Moves the descriptor to kUseFd, or as high as the limit of this process allows.
 UniqueFd out_of_the_way(UniqueFd fd) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;

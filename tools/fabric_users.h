@@ -1,6 +1,6 @@
-// tools/fabric_users.h -- who uses a fabric that ends with its last user. A FIFO in the state directory: a
-// user holds its write end open and hands it on to everything it starts, and the kernel tells the launcher
-// when the last copy is closed, however its holders ended.
+// tools/fabric_users.h -- tracks the users of a fabric that ends with its last user, by a FIFO in the state
+// directory. A user holds the write end open, and all programs that it starts inherit it. The kernel tells
+// the launcher when the last copy is closed, even if its holder was killed.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace weft::tools {
 
-/// The launcher's side. The FIFO goes with the other runtime files.
+/// The launcher's side. The FIFO is removed together with the other runtime files.
 class FabricUsers {
  public:
   static Result<FabricUsers> create(const StateDir& dir);
 
-  /// Readable as poll() has it: POLLHUP when the last user has gone, and not before there was one.
+  /// Descriptor for poll(): POLLHUP once the last user has gone, not before the first user has come.
   [[nodiscard]] int fd() const noexcept { return reader_.get(); }
-  /// Closes the door, and opens it again if a program has come meanwhile. True when the fabric may end: no
-  /// program can join it any more.
+  /// Renames the FIFO; if a program has opened it meanwhile, renames it back. True when the fabric may end,
+  /// because no program can join it any more.
   [[nodiscard]] bool end_if_unused() noexcept;
 
  private:
@@ -30,10 +30,10 @@ class FabricUsers {
 
 enum class UserEntry : uint8_t {
   kJoined,
-  kEnding,  // or just beginning: look again in a moment
-  kNoDoor,  // this fabric ends by `weft down`, with or without users
+  kEnding,  // ending, or just starting: try again soon
+  kNoDoor,  // this fabric ends only by `weft down`
 };
-/// Becomes a user of a running fabric; `use` is what to hold. It is kept over exec().
+/// Becomes a user of a running fabric. `use` is the descriptor to hold; it stays open over exec().
 [[nodiscard]] UserEntry enter_fabric(const StateDir& dir, const RunRecord& record, UniqueFd& use);
 
 }  // namespace weft::tools

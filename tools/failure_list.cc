@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPlace = ".failed.";
 
-/// "one.failed.3.qp": the node and its place, and the gauge.
+/// Splits "one.failed.3.qp" into node and place ("one.failed.3") and gauge ("qp").
 bool split(const std::string& name, std::string& place, std::string& label) {
   const size_t at = name.rfind(kPlace);
   const size_t last = name.rfind('.');
@@ -43,7 +43,7 @@ std::vector<NodeFailure> take_failures(CounterValues& values) {
   }
   std::map<std::pair<std::string, uint64_t>, std::string> ordered;
   for (const auto& [place, gauges] : places) {
-    if (gauges[static_cast<size_t>(FailureGauge::kNumber)] == 0) continue;  // nothing there yet
+    if (gauges[static_cast<size_t>(FailureGauge::kNumber)] == 0) continue;  // the place is unused
     const std::string node = place.substr(0, place.rfind(kPlace));
     ordered[{node, gauges[static_cast<size_t>(FailureGauge::kNumber)]}] = describe(failure_of(gauges));
   }

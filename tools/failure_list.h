@@ -1,4 +1,4 @@
-// tools/failure_list.h -- the latest failures of programs, from what their pages show (messages/failure.h).
+// tools/failure_list.h -- the latest failures of programs, from their stats pages (messages/failure.h).
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ struct NodeFailure {
   friend bool operator==(const NodeFailure&, const NodeFailure&) = default;
 };
 
-/// Takes the failures out of the counters: they are no counters. By node, the newest of each last.
+/// Removes the failures from `values`, because they are no counters, and returns them by node, the newest
+/// last.
 [[nodiscard]] std::vector<NodeFailure> take_failures(CounterValues& values);
 
 }  // namespace weft::tools

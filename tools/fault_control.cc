@@ -1,6 +1,7 @@
-// How it works: a rule for a node of the topology is one for its port, which no other node gets. A rule for a
-// program is one for its GUID: its switch strikes it wherever it is, and ends the rule with its link, so that
-// the next program on that port is not struck. A name has its GUID before its program starts.
+// How it works: a rule for a node of the topology is a rule for its port, because no other node gets that
+// port. A rule for a program names the program's GUID. The switch applies it on any port and removes it when
+// the program's link ends, so that the next program on that port is not struck. With --node a program's GUID
+// is known before the program starts.
 #include "tools/fault_control.h"
 
 #include <fmt/format.h>
@@ -45,11 +46,11 @@ Status FaultControl::look() {
   return {};
 }
 
-/// A name whose program may come.
+/// The place of a program that has not started, by its name.
 Result<FaultPlace> FaultControl::prepared(const std::string& name) {
   std::optional<SpareRecord> spare = home_of(dir_, record_, name);
   if (!spare && record_.spare.empty())
-    return Error{fmt::format("no switch has a spare port, to which '{}' could come", name)};
+    return Error{fmt::format("no switch has a spare port that '{}' could join", name)};
   if (!spare) spare = record_.spare.front();
   Result<NodeIdentity> identity = node_identity(dir_, record_, *spare, name);
   if (!identity.ok()) return identity.error();
@@ -67,7 +68,7 @@ Result<std::vector<FaultPlace>> FaultControl::find(const std::string& target, bo
     const bool named = (place.peer == target && target != kSparePort) || port ||
                        (place.lid != 0 && target == fmt::format("lid:{}", place.lid));
     if (named) found.push_back(place);
-    if (port) found.back().guid = 0;  // any endnode there
+    if (port) found.back().guid = 0;  // the rule applies to any endnode at the port
     if (place.lid != 0) known.push_back(place.peer);
   }
   if (!found.empty()) return found;
@@ -109,7 +110,7 @@ Result<std::vector<SetFault>> FaultControl::set(FaultOrder order, const std::str
       continue;
     }
     for (const SetFault& one : done) static_cast<void>(clear(one.node, one.fault.id));
-    return faults.ok() ? Error{fmt::format("switch '{}' has not set it", place.node)} : faults.error();
+    return faults.ok() ? Error{fmt::format("switch '{}' did not set the fault", place.node)} : faults.error();
   }
   return done;
 }

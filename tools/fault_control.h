@@ -1,5 +1,5 @@
-// tools/fault_control.h -- sets, lists and clears faults in the switches of a running fabric: which port or
-// endnode a word of `weft fault` means, and what its switch says. docs/faults.md.
+// tools/fault_control.h -- sets, lists and clears faults in the switches of a running fabric, and finds the
+// ports and endnodes that a target of `weft fault` names. docs/faults.md.
 #pragma once
 
 #include <chrono>
@@ -17,21 +17,21 @@
 
 namespace weft::tools {
 
-/// What a rule is for: a port of a running switch, all of them, or an endnode that comes and goes.
+/// Place of a rule: a port of a running switch, all of its ports, or the endnode with a GUID.
 struct FaultPlace {
-  std::string node;   // the switch
+  std::string node;   // name of the switch
   uint16_t port = 0;  // 0: every port
   uint16_t lid = 0;
-  uint64_t guid = 0;  // of a program: the rule ends with it
-  std::string peer;   // who is there, or is to come
+  uint64_t guid = 0;  // GUID of a program: the rule ends with its link; 0: none
+  std::string peer;   // name of the endnode at the port, or of the one to come
 };
 
 /// A rule of a switch.
 struct SetFault {
-  std::string node;  // the switch
+  std::string node;  // name of the switch
   control::FaultInfo fault;
 
-  /// SWITCH:NUMBER, as it is cleared by.
+  /// SWITCH:NUMBER, the name for `weft fault clear`.
   [[nodiscard]] std::string name() const;
 };
 
@@ -40,22 +40,22 @@ class FaultControl {
   explicit FaultControl(StateDir dir, Duration answer_timeout = std::chrono::seconds(3))
       : dir_(std::move(dir)), record_(dir_.load()), answer_timeout_(answer_timeout) {}
 
-  /// Asks the switches who sits where.
+  /// Asks the switches for the endnodes at their ports.
   Status look();
-  /// What a target names: with `prepare` also a program that has not started yet.
+  /// The places that `target` names; with `prepare` it may be a program that has not started.
   Result<std::vector<FaultPlace>> find(const std::string& target, bool prepare);
-  /// Sets a rule at each of its places, of switch `only` if that is not empty; at all or at none. A seed is
-  /// chosen where the order has none.
+  /// Sets the rule at all of its places, or at none on an error. If `only` is not empty, places at other
+  /// switches are skipped. Chooses a seed if the order has none.
   Result<std::vector<SetFault>> set(FaultOrder order, const std::string& only = {});
-  /// Rules of all switches that look() has found.
+  /// Rules of all switches that look() found.
   Result<std::vector<SetFault>> list();
-  /// Those of one, which need not be looked at first.
+  /// Rules of one switch; works without look().
   Result<std::vector<SetFault>> list_of(const std::string& node);
-  /// Rule `id` of a switch; 0: all of it.
+  /// Clears rule `id` of a switch; 0: all rules.
   Status clear(const std::string& node, uint32_t id);
 
   [[nodiscard]] const std::vector<std::string>& switches() const { return switches_; }
-  /// Ports of the switches, and who is there.
+  /// Ports of the switches with their endnodes.
   [[nodiscard]] const std::vector<FaultPlace>& places() const { return places_; }
   [[nodiscard]] const RunRecord& record() const { return record_; }
   [[nodiscard]] const StateDir& dir() const { return dir_; }

@@ -20,13 +20,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What `weft` does to the process of a node.
+/// Faults that `weft` itself applies to a node's process.
 constexpr std::array<std::string_view, 2> kProcessFaults{"freeze", "kill"};
 using Unit = std::pair<std::string_view, double>;
-/// How times are written here.
+/// Units of time for input and output.
 constexpr std::array<Unit, 6> kUnits{
     {{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
-/// And how people write them, too.
+/// Further units of time for input.
 constexpr std::array<Unit, 12> kUnitWords{{{"nsec", 1.0},
                                            {"nsecs", 1.0},
                                            {"usec", 1e3},
@@ -43,7 +43,7 @@ constexpr std::array<Unit, 5> kBitUnits{{{"", 1.0}, {"k", 1e3}, {"m", 1e6}, {"g"
 constexpr double kBitRateMax = 1e15;
 constexpr double kYearNs = 365.0 * 24 * 3600e9;
 
-/// A number at the beginning of `text`, and what follows it.
+/// The number at the beginning of `text`, and the rest of the text.
 std::optional<std::pair<double, std::string_view>> leading_number(const std::string& text) {
   double value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -62,7 +62,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// Two times with `between` in the middle; nothing when there are not just two.
+/// The two times to the left and right of `between`; nothing if the text has another form.
 std::optional<std::pair<Duration, Duration>> two_times(const std::string& text, std::string_view between) {
   const size_t at = text.find(between);
   if (at == std::string::npos) return {};
@@ -103,19 +103,19 @@ Status take_flap(const std::string& value, FaultRule& rule) {
   return {};
 }
 
-/// `weft fault NODE drop 1%` is what people write first.
+/// Takes the chance as value, as in `weft fault NODE drop 1%`.
 Status take_chance(const FaultOrder& order, FaultRule& rule) {
   if (order.value.empty()) return {};
   const std::optional<uint32_t> parts = parse_percent(order.value);
   if (!parts || !order.chance.empty())
-    return Error{fmt::format("{} takes a chance like 1%, once, not '{}'", order.kind, order.value)};
+    return Error{fmt::format("{} takes one chance like 1%, not '{}'", order.kind, order.value)};
   rule.chance_ppm = *parts;
   return {};
 }
 
 Status take_nothing(const FaultOrder& order) {
   if (order.value.empty()) return {};
-  return Error{fmt::format("{} takes no value; '{}' is one too many", order.kind, order.value)};
+  return Error{fmt::format("{} takes no value, not '{}'", order.kind, order.value)};
 }
 
 Status take_value(const FaultOrder& order, FaultRule& rule) {
@@ -334,7 +334,8 @@ Result<std::vector<FaultOrder>> read_fault_script(const std::string& path) {
       TopologySection section(*table, path, "[[fault]]");
       orders.push_back(read_fault(section));
     }
-    if (!top.has("fabric")) top.finish();  // the rest of a topology file has been read already
+    // A topology file; its other sections were checked by parse_topology().
+    if (!top.has("fabric")) top.finish();
     if (orders.empty()) return Error{fmt::format("{}: no [[fault]] in it", path)};
     sort_by_time(orders);
     return orders;

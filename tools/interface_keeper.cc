@@ -59,7 +59,8 @@ Result<UniqueFd> InterfaceKeeper::open(const std::string& node, const HandedDesc
   return fd;
 }
 
-/// Without such a socket the interfaces are looked at often instead.
+/// Opens a socket for the kernel's notices about links. If that fails, look() examines the interfaces every
+/// kLookInterval.
 void InterfaceKeeper::listen(int netns_fd) {
   if (news_.contains(netns_fd)) return;
   UniqueFd& socket = news_[netns_fd];
@@ -77,7 +78,8 @@ void InterfaceKeeper::wait_fds(std::vector<pollfd>& out) const {
     if (socket.valid()) out.push_back({socket.get(), POLLIN, 0});
 }
 
-/// What exactly changed does not matter; nor does it when there was more than the kernel could keep for us.
+/// True when a notice came. Its content does not matter, nor does an overflow (ENOBUFS), because look() then
+/// examines all interfaces.
 bool InterfaceKeeper::hears_news() const noexcept {
   bool heard = false;
   std::array<std::byte, 8192> message;
@@ -111,7 +113,7 @@ Result<UniqueFd> InterfaceKeeper::borrow(Kept& kept) {
   return fd;
 }
 
-/// Called again for the same interface it goes on with what is left to do.
+/// Applies the wanted settings. Called again after a failure, it continues with the remaining ones.
 Status InterfaceKeeper::set_borrowed(Kept& kept) {
   const NetInterface& interface = kept.interface;
   const InterfaceSettings& wanted = kept.settings;
@@ -130,13 +132,13 @@ Status InterfaceKeeper::set_borrowed(Kept& kept) {
     borrowed.mac = wanted.mac;
     borrowed.mac_before = mac;
   }
-  const NetnsScope scope(kept.netns_fd);  // for netlink
+  const NetnsScope scope(kept.netns_fd);  // for the netlink socket in gso_sizes()
   if (!scope.status().ok()) return scope.status().error();
   Result<GsoSizes> sizes = interface.gso_sizes();
   if (!sizes.ok()) return sizes.error();
   const GsoSizes limited{std::min(sizes.value().gso_bytes, kGsoBytesMax),
                          std::min(sizes.value().gro_bytes, kGsoBytesMax)};
-  // Without the right to it longer frames are dropped and counted, as the process says.
+  // Without the right to set the limit, longer frames are dropped and counted; the process reports that.
   if (limited == sizes.value() || !interface.set_gso_sizes(limited).ok()) return {};
   borrowed.sizes = limited;
   borrowed.sizes_before = sizes.value();
@@ -150,8 +152,7 @@ std::vector<BorrowedInterface> InterfaceKeeper::borrowed() const {
   return all;
 }
 
-/// `done` says what was done, if anything was.
-/// What to say of the bridge of a TAP that was made anew.
+/// Puts a recreated TAP back into its bridge and returns a text about that.
 std::string InterfaceKeeper::put_back(const Kept& kept) {
   if (kept.bridge.empty()) return {};
   const Status put = join_bridge(kept.settings.name, kept.bridge, kept.netns_fd);

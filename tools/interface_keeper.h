@@ -1,11 +1,11 @@
-// tools/interface_keeper.h -- keeps the interfaces of a fabric there and as its topology wants them, for as
-// long as the launcher runs: it alone has the rights.
+// tools/interface_keeper.h -- keeps the interfaces of a fabric present and configured as the topology says
+// while the launcher runs, because only the launcher has the rights.
 //
-// A TAP that was deleted is made anew on the same open descriptor (TUNSETIFF), which the processes share: the
-// one that uses it, and the next one after a restart, find it attached again. It becomes a port of its bridge
-// again. An interface of the LAN that a
-// unit borrows (`nic = "packet"`) gets the MTU and address of the topology and a limit for gathered frames;
-// when it is made anew by its owner it gets them again, and at the end its own are restored.
+// If a TAP was deleted, it is made again on the same open descriptor (TUNSETIFF). The descriptor is shared
+// with the process that uses the TAP, and with the next one after a restart, so both find it attached again.
+// The TAP becomes a port of its bridge again. A LAN interface that a unit borrows (`nic = "packet"`) gets the
+// MTU and address of the topology and a limit for GSO and GRO frames. If its owner recreates it, it gets
+// these settings again. At the end its original settings are restored.
 #pragma once
 
 #include <poll.h>
@@ -23,7 +23,7 @@
 
 namespace weft::tools {
 
-/// Something that was done for a node's interface, or that failed.
+/// A repair of a node's interface, done or failed, as text.
 struct InterfaceNews {
   std::string node;
   std::string text;
@@ -32,28 +32,28 @@ struct InterfaceNews {
 /// Owner: the launcher's thread.
 class InterfaceKeeper {
  public:
-  /// `tag` marks TAPs as ours, see interface_tag().
+  /// `tag` marks TAPs as ours; see interface_tag().
   explicit InterfaceKeeper(std::string tag) : tag_(std::move(tag)) {}
   InterfaceKeeper(const InterfaceKeeper&) = delete;
   InterfaceKeeper& operator=(const InterfaceKeeper&) = delete;
-  /// Restores what was borrowed.
+  /// Restores the settings of borrowed interfaces.
   ~InterfaceKeeper();
 
-  /// Makes or opens what `node` wants, in the namespace of that name and descriptor (-1: ours), and keeps it
-  /// from here on. The namespace outlives the keeper.
+  /// Makes or opens the interface that `node` wants, and keeps it from now on. `netns` and `netns_fd` name
+  /// its namespace (-1: this process's own), which must outlive the keeper.
   Result<UniqueFd> open(const std::string& node, const HandedDescriptor& wanted, const std::string& netns,
                         int netns_fd);
-  /// For the record, so that a launcher that is killed leaves nothing changed for ever.
+  /// For the record on disk, so that the next launcher can restore the settings if this one is killed.
   [[nodiscard]] std::vector<BorrowedInterface> borrowed() const;
-  /// When the kernel tells of a change, and a few times a second while something is amiss: looks whether all
-  /// are there and mends what is not. One for each thing done, and for each that failed unless it was told
-  /// already.
+  /// Examines all interfaces and repairs them. Does so when the kernel has sent a notice, every 250 ms while
+  /// an interface needs repair, and every 10 s otherwise. Returns a text for each repair, and for each
+  /// failure unless the same failure was returned already.
   std::vector<InterfaceNews> look(Instant now);
-  /// When look() has to be called next though nothing is told; kNever when nothing is kept.
+  /// Latest time of the next look(); kNever when no interface is kept.
   [[nodiscard]] Instant next_look() const noexcept { return next_look_; }
-  /// Adds the descriptors on which the kernel tells.
+  /// Appends the descriptors that become readable with the kernel's notices.
   void wait_fds(std::vector<pollfd>& out) const;
-  /// False while a TAP of `node` cannot be made: its process would not start.
+  /// False while a TAP of `node` is missing; its process could not start.
   [[nodiscard]] bool whole(const std::string& node) const;
 
  private:
@@ -62,12 +62,12 @@ class InterfaceKeeper {
     node::PortDescriptor kind = node::PortDescriptor::kNone;
     InterfaceSettings settings;
     int netns_fd = -1;
-    UniqueFd tap;            // shares the description of the descriptor handed out
-    NetInterface interface;  // borrowed; its sockets belong to the namespace
+    UniqueFd tap;            // shares the open file description of the descriptor handed out
+    NetInterface interface;  // borrowed; its sockets belong to its namespace
     BorrowedInterface borrowed;
-    std::string bridge;       // that the TAP was a port of when it was last there
-    bool unfinished = false;  // mending failed half-way
-    std::string complaint;    // said already
+    std::string bridge;       // bridge of the TAP at the last look
+    bool unfinished = false;  // a repair has begun and not succeeded
+    std::string complaint;    // failure that was reported already
   };
 
   void listen(int netns_fd);
@@ -80,7 +80,7 @@ class InterfaceKeeper {
 
   std::string tag_;
   std::vector<Kept> kept_;
-  std::map<int, UniqueFd> news_;  // of links, by namespace
+  std::map<int, UniqueFd> news_;  // sockets for the kernel's notices, by namespace
   Instant next_look_ = kNever;
 };
 

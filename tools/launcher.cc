@@ -1,8 +1,8 @@
 // How it works: FabricSetup makes everything that needs rights and keeps the descriptors; each process gets
-// copies of its own at every start. The children share one pipe whose write end only the launcher has: when
-// it dies, they read end of file and go. turn() is the whole life of a run: reap and restart what died, ask
-// those that are not ready yet on their control endpoints, redraw. All waiting happens in one ppoll() on the
-// signal descriptor.
+// its own copies at every start. All children share one pipe whose write end only the launcher has: if the
+// launcher dies, they read end of file and end. turn() is one round of a run: reap and restart processes that
+// died, ask a process for its state over its control endpoint, redraw the table. All waiting happens in one
+// poll() on the signal descriptor and those of interfaces and users.
 #include "tools/launcher.h"
 
 #include <fcntl.h>
@@ -25,13 +25,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kTurn = 50ms;  // with a live table or a caller's step
+constexpr Duration kTurn = 50ms;  // with a live table or a step function
 constexpr Duration kTurnTimeout = 100ms;
 constexpr Duration kAskWhileStarting = 20ms;
 constexpr Duration kAskLive = 1s;
-constexpr Duration kAskWhenReady = 30s;  // no live table, and a question wakes the process that is asked
+constexpr Duration kAskWhenReady = 30s;  // without a live table; each question wakes the process
 constexpr Duration kPoliteEnd = 2s;
-constexpr Duration kUnusedLinger = 1s;  // for the next program of a script
+constexpr Duration kUnusedLinger = 1s;  // so that the next program of a script finds the fabric
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Status Launcher::catch_signals() {
   sigemptyset(&set);
   for (const int number : {SIGINT, SIGTERM, SIGCHLD, SIGHUP}) sigaddset(&set, number);
   if (sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error("cannot block signals", errno);
-  // As nohup(1) leaves it. A signal that is blocked comes even if it is ignored.
+  // nohup(1) leaves SIGHUP ignored. A blocked signal reaches the signal descriptor even if it is ignored.
   struct sigaction hang_up {};
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN) options_.detached = true;
   signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -114,7 +114,7 @@ void Launcher::restart_due(Instant now) {
   if (!options_.restart || stop_requested_) return;
   for (NodeProcess& node : nodes_) {
     if (node.running() || now < node.next_start() || (starting_ && !node.ever_ready)) continue;
-    if (!setup_.interfaces().whole(node.command().name)) {  // it would end at once, again and again
+    if (!setup_.interfaces().whole(node.command().name)) {  // without its TAP the process would end at once
       node.postpone(now);
       continue;
     }
@@ -123,12 +123,12 @@ void Launcher::restart_due(Instant now) {
   }
 }
 
-/// A program that closes every descriptor it was handed, as daemons do, is still there as a guest of a
-/// switch.
+/// True when a switch still has a program on a spare port. A program that closes all inherited descriptors,
+/// as daemons do, is only seen this way.
 bool Launcher::has_guests() {
   for (NodeProcess& node : nodes_) {
     if (node.command().role != NodeRole::kSwitch || !node.running()) continue;
-    node.info.ports.clear();  // who does not answer has none
+    node.info.ports.clear();  // a switch that does not answer counts as empty
     ask(node, MonotonicClock().now());
     for (const control::PortInfo& port : node.info.ports)
       if (port.peer.starts_with("guest ")) return true;
@@ -146,7 +146,7 @@ void Launcher::end_if_unused(Instant now) {
   }
 }
 
-/// One question per turn and node: a frozen process costs at most kTurnTimeout.
+/// Asks at most one node per turn, so that a frozen process delays the launcher by at most kTurnTimeout.
 void Launcher::ask_due(Instant now) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     NodeProcess& node = nodes_[next_asked_++ % nodes_.size()];
@@ -174,7 +174,8 @@ void Launcher::ask(NodeProcess& node, Instant now) {
   if (node.ready && !was_ready)
     print(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
   node.ever_ready = node.ever_ready || node.ready;
-  const bool waits = node.ever_ready && !node.info.fault.empty();  // for an interface, say: no need to hurry
+  // Waits for something outside, such as an interface: no need to ask often.
+  const bool waits = node.ever_ready && !node.info.fault.empty();
   if (!node.ready && !waits) {
     node.next_question = now + (node.age(now) < options_.ready_timeout ? kAskWhileStarting : kAskLive);
   } else {
@@ -182,7 +183,7 @@ void Launcher::ask(NodeProcess& node, Instant now) {
   }
 }
 
-/// At most `wait`, and less when something is to be done earlier.
+/// The time until something is due, at most `wait`.
 Duration Launcher::until_due(Instant now, Duration wait) {
   if (setup_.interfaces().next_look() != kNever)
     wait = std::min(wait, std::max(setup_.interfaces().next_look() - now, Duration(1ms)));
@@ -231,7 +232,7 @@ bool Launcher::all_ready() const {
   return std::all_of(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) { return node.ready; });
 }
 
-/// A process that ended before it was ever ready: its complaint is the launcher's.
+/// A process that ended before it was ready; the launcher reports its failure as its own.
 const NodeProcess* Launcher::first_failure() const {
   const auto at = std::find_if(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) {
     return !node.running() && !node.ever_ready && !node.last_exit().empty();

@@ -1,5 +1,5 @@
-// tools/launcher.h -- runs a topology: starts the processes in what FabricSetup has made for them, watches
-// them, restarts what dies and takes everything down again. One thread; signals arrive through a descriptor.
+// tools/launcher.h -- runs a topology: starts the processes that FabricSetup has prepared, watches them,
+// restarts those that die, and ends everything. One thread; signals arrive through a descriptor.
 #pragma once
 
 #include <functional>
@@ -25,11 +25,11 @@ struct LauncherOptions {
   std::string topology_path;  // for the record
   LogLevel log_level = LogLevel::kInfo;
   Duration ready_timeout = std::chrono::seconds(15);  // until every session is open
-  bool restart = true;                                // what dies
-  bool ends_unused = false;                           // a second after its last user has gone
+  bool restart = true;                                // restart processes that die
+  bool ends_unused = false;                           // end one second after the last user has gone
   bool live = false;                                  // redraw a table on the terminal
   bool quiet = false;                                 // no progress lines
-  bool detached = false;                              // no terminal: a hang-up is no reason to end
+  bool detached = false;                              // no terminal: SIGHUP does not end the fabric
 };
 
 class Launcher {
@@ -41,21 +41,23 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  /// Takes the lock, cleans up after an earlier run, opens interfaces and starts everything. Blocks SIGINT,
-  /// SIGTERM and SIGCHLD in this thread from here on. On failure nothing is left running.
+  /// Takes the lock, cleans up after an earlier run, opens interfaces and starts all processes. Blocks
+  /// SIGINT, SIGTERM, SIGCHLD and SIGHUP in this thread from here on. After a failure call stop().
   Status start();
-  /// Waits until every process is ready. Fails after the timeout, naming who is not, and after a stop signal.
+  /// Waits until every process is ready. Fails after the timeout, naming the processes that are not ready,
+  /// and after a stop signal.
   Status wait_ready();
-  /// Watches until SIGINT or SIGTERM; `step` is called about every 50 ms and ends the run by returning false.
+  /// Watches the processes until SIGINT or SIGTERM. `step` is called about every 50 ms and ends the run by
+  /// returning false.
   void watch(const std::function<bool()>& step = {});
-  /// Ends hosts, units, switches in this order, removes interfaces and runtime files. Also done by the
-  /// destructor.
+  /// Ends hosts, then units, then switches, and removes interfaces and runtime files. The destructor does so
+  /// too.
   void stop();
 
-  /// True once SIGINT or SIGTERM came.
+  /// True once SIGINT, SIGTERM or a SIGHUP that counts has come.
   [[nodiscard]] bool stop_requested() const noexcept { return stop_requested_; }
   [[nodiscard]] const std::string& state_path() const { return setup_.state_path(); }
-  /// Pid of a node's process now; 0 while it is down.
+  /// Present process id of a node; 0 while it is down.
   [[nodiscard]] int pid_of(const std::string& node) const;
 
  private:
@@ -72,15 +74,15 @@ class Launcher {
   void ask(NodeProcess& node, Instant now);
   void end_role(NodeRole role);
   void save() { setup_.save(nodes_, !starting_); }
-  /// Sets the faults of the topology whose time has come.
+  /// Sets the topology's faults whose time has come.
   Status set_faults(Instant now);
-  /// A switch was started anew, without rules: those that were set before, once more.
+  /// After a switch was restarted and thus lost its rules: sets again the faults that were set before.
   Status set_faults_again(const std::string& node);
   Status set_fault(const FaultOrder& order, const std::string& only);
   [[nodiscard]] bool all_ready() const;
   [[nodiscard]] const NodeProcess* first_failure() const;
   [[nodiscard]] std::string laggards() const;
-  /// To the caller's terminal, if there is one, and to the log of the node.
+  /// Prints the text for the user and appends it to the node's log.
   void say(const NodeProcess& node, const std::string& text) const;
   void print(const std::string& text) const;
 
@@ -92,12 +94,12 @@ class Launcher {
   UniqueFd lifeline_out_;
   control::ControlClient client_;
   std::optional<FabricUsers> users_;
-  Instant unused_until_ = kNever;  // the fabric has no user: it ends then
+  Instant unused_until_ = kNever;  // time at which the unused fabric ends
   LiveView view_;
   size_t next_asked_ = 0;
-  size_t next_fault_ = 0;                     // of the topology
-  Instant ready_at_{};                        // from which their times count
-  std::map<std::string, pid_t> switch_pids_;  // whose faults are set
+  size_t next_fault_ = 0;                     // index of the topology's next fault
+  Instant ready_at_{};                        // start of the faults' times
+  std::map<std::string, pid_t> switch_pids_;  // processes of the switches whose faults are set
   bool stop_requested_ = false;
   bool starting_ = true;
 };

@@ -13,10 +13,11 @@ namespace weft::tools {
 namespace {
 
 constexpr Duration kBetweenLooks = std::chrono::milliseconds(5);
-/// TCP_LISTEN, as the tables write it.
+/// State TCP_LISTEN in /proc/net/tcp.
 constexpr std::string_view kListening = "0A";
 
-/// "  0: 0100007F:4855 00000000:0000 0A ...": number, local address and port, remote one, state.
+/// Parses "  0: 0100007F:4855 00000000:0000 0A ...": number, local address and port, remote address and port,
+/// state.
 bool line_is_listener(const std::string& line, std::string_view port) {
   std::istringstream words(line);
   std::string number;

@@ -1,4 +1,4 @@
-// tools/listen_wait.h -- waits until a server takes connections, for `weft run --wait-listen`.
+// tools/listen_wait.h -- waits until a server accepts connections, for `weft run --wait-listen`.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace weft::tools {
 
-/// True when `table`, the text of /proc/net/tcp or /proc/net/tcp6, has a listening socket at that port, of
-/// any address. Asking the table makes no connection: servers such as ibv_rc_pingpong take one and no more.
+/// True when `table`, the text of /proc/net/tcp or /proc/net/tcp6, has a listening socket at that port, at
+/// any address. A trial connection would not do: servers such as ibv_rc_pingpong accept only one.
 [[nodiscard]] bool table_has_listener(std::string_view table, uint16_t port);
 
-/// Sleeps until a socket of this network namespace listens at the TCP port, for `patience` at most; looks
-/// every 5 ms. @return whether one does
+/// Waits until a socket of this network namespace listens at the TCP port, looking every 5 ms. @return false
+/// when none did within `patience`
 [[nodiscard]] bool wait_for_listener(uint16_t port, Duration patience);
 
 }  // namespace weft::tools

@@ -28,7 +28,7 @@ void LiveView::draw(const std::string& fabric, const std::vector<NodeProcess>& n
   next_ = now + std::chrono::milliseconds(250);
   std::string text;
   if (lines_ != 0) text += fmt::format("\x1b[{}A", lines_);
-  const size_t width = terminal_window().columns;  // lines that wrap would move the picture
+  const size_t width = terminal_window().columns;  // a wrapped line would shift the table
   const auto add = [&text, width](const std::string& line) {
     text += "\x1b[2K" + fitted(line, width) + "\n";
   };

@@ -11,9 +11,9 @@ namespace weft::tools {
 
 class LiveView {
  public:
-  /// Draws over the last table, at most four times a second.
+  /// Draws over the previous table, at most four times a second.
   void draw(const std::string& fabric, const std::vector<NodeProcess>& nodes, Instant now);
-  /// Leaves the last table on the screen.
+  /// Leaves the table on the screen; the next draw() starts below it.
   void finish();
 
  private:

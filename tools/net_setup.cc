@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kCommandTimeout = 5s;
 
-/// Runs `ip ARGUMENTS` in a namespace; its complaint becomes the error.
+/// Runs `ip ARGUMENTS` in a namespace; the first line of its output becomes the error text.
 Status run_ip(const std::vector<std::string>& arguments, int netns_fd) {
   std::vector<std::string> argv{"ip"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -38,7 +38,8 @@ Status run_ip(const std::vector<std::string>& arguments, int netns_fd) {
   return Error{fmt::format("'{}' failed: {}", fmt::join(argv, " "), complaint)};
 }
 
-/// The holder of a namespace: makes it, says so, waits for the end of the lifeline.
+/// Body of the process that holds a namespace: makes it, reports the result, then waits until the lifeline
+/// ends.
 [[noreturn]] void hold_namespace(int lifeline, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, "weft-netns");
@@ -93,7 +94,7 @@ Result<std::unique_ptr<NetNamespace>> NetNamespace::open(const std::string& name
   const pid_t pid = fork();
   if (pid < 0) return errno_error("cannot make network namespace " + name, errno);
   if (pid == 0) {
-    // The copies of all other descriptors go, or they would keep TAPs and pipes of the launcher alive.
+    // Close the copies of all other descriptors: they would keep TAPs and pipes of the launcher open.
     const int keep_in = dup2(lifeline_in.get(), 0);
     const int keep_out = dup2(report_out.get(), 1);
     close_range(3, ~0U, 0);
@@ -128,7 +129,7 @@ NetnsScope::NetnsScope(int fd) {
 
 NetnsScope::~NetnsScope() {
   if (home_.valid() && setns(home_.get(), CLONE_NEWNET) != 0)
-    std::abort();  // never go on in the wrong namespace
+    std::abort();  // the thread must not continue in the wrong namespace
 }
 
 Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd) {
@@ -138,7 +139,7 @@ Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string
     if (!scope.status().ok()) return scope.status().error();
     if (if_nametoindex(settings.name.c_str()) != 0)
       return Error{
-          fmt::format("tap: interface {} exists already and may belong to somebody else; choose another "
+          fmt::format("tap: interface {} exists already and may belong to another user; choose another "
                       "'interface' or remove it: ip link delete {}",
                       settings.name, settings.name)};
     Result<UniqueFd> opened = open_tap(settings.name);
@@ -164,7 +165,7 @@ Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int
   steps.push_back({"link", "set", "dev", name, "up"});
   for (const std::string& address : settings.addresses) {
     steps.push_back({"address", "replace", address, "dev", name});
-    // Duplicate address detection would wait for a carrier that comes later.
+    // Duplicate address detection would wait for the carrier, which comes later.
     if (address.find(':') != std::string::npos) steps.back().emplace_back("nodad");
   }
   if (!settings.gateway.empty())

@@ -1,11 +1,11 @@
-// tools/net_setup.h -- what the launcher alone needs rights for: network namespaces, TAPs with their
-// addresses, raw sockets. The descriptors go to hosts and units, which then run without any right (decisions
-// section 4).
+// tools/net_setup.h -- everything for which the launcher needs rights: network namespaces, TAPs with their
+// addresses, raw sockets. The descriptors are handed to hosts and units, which then run without rights
+// (decisions section 4).
 //
 // A TAP lives as long as a process holds its descriptor. The launcher holds it for the whole run, so the
-// interface with its addresses outlives every host process (decisions 2.23), and after kill -9 of the
-// launcher it goes away with the last host: nothing is left to clean. A namespace made here is held by a
-// process that ends with the launcher, to the same effect.
+// interface with its addresses outlives every host process (decisions 2.23). After kill -9 of the launcher it
+// disappears with the last host, so nothing has to be cleaned up. Likewise, a namespace made here is held by
+// a process that ends with the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@
 
 namespace weft::tools {
 
-/// An interface that is not ours and whose settings were changed for the run: what we set, and what it had
+/// An interface of another owner whose settings were changed for the run: the settings that we made and those
 /// before. Zeros: not changed.
 struct BorrowedInterface {
   std::string name;
@@ -33,36 +33,36 @@ struct BorrowedInterface {
   GsoSizes sizes, sizes_before;
 };
 
-/// Text in the interface's alias that tells whose it is: "weft:FABRIC".
+/// Text for an interface's alias that marks it as ours: "weft:FABRIC".
 [[nodiscard]] std::string interface_tag(const std::string& fabric);
-/// Deletes interface `name` of our own namespace if its alias is `tag`.
+/// Deletes interface `name` in this process's namespace if its alias is `tag`.
 void remove_tagged_interface(const std::string& name, const std::string& tag);
 
-/// A namespace by name: one of `ip netns`, or one made here.
+/// A network namespace by name: one of `ip netns`, or one made here.
 class NetNamespace {
  public:
-  /// Opens /run/netns/NAME if there is one, else makes a namespace. Needs CAP_SYS_ADMIN; the error says so.
+  /// Opens /run/netns/NAME if it exists, else makes a namespace. That needs CAP_SYS_ADMIN; the error says so.
   static Result<std::unique_ptr<NetNamespace>> open(const std::string& name);
   ~NetNamespace();
   NetNamespace(const NetNamespace&) = delete;
   NetNamespace& operator=(const NetNamespace&) = delete;
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  /// Process that holds a namespace made here; 0 for one that existed.
+  /// Process that holds a namespace made here; 0 for a namespace that existed.
   [[nodiscard]] pid_t holder() const noexcept { return holder_; }
 
  private:
   NetNamespace() = default;
 
   UniqueFd fd_;
-  UniqueFd lifeline_;  // its end of file ends the holder
+  UniqueFd lifeline_;  // closing it ends the holder
   pid_t holder_ = 0;
 };
 
-/// Moves the calling thread into a namespace and back.
+/// Moves the calling thread into a namespace, and back at the end of the scope.
 class NetnsScope {
  public:
-  /// `fd` -1: stays where it is.
+  /// `fd` -1: the thread stays where it is.
   explicit NetnsScope(int fd);
   ~NetnsScope();
   NetnsScope(const NetnsScope&) = delete;
@@ -74,19 +74,18 @@ class NetnsScope {
   Status status_;
 };
 
-/// Creates a TAP in namespace `netns_fd` (-1: ours) with MAC, MTU, addresses, default route and alias, and
-/// sets it up. Fails when the interface exists already or is busy, or without CAP_NET_ADMIN; the text says
-/// what works without.
+/// Creates a TAP in namespace `netns_fd` (-1: this process's own) with MAC, MTU, addresses, default route and
+/// alias, and sets it up. Fails when the interface already exists or is busy, or without CAP_NET_ADMIN; the
+/// error says what works without it.
 Result<UniqueFd> create_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
 
-/// Gives the TAP `settings.name`, which exists, all of that: what create_tap() does after making it, and
-/// again when it had to be made anew.
+/// Configures the existing TAP `settings.name` in the same way; create_tap() and repairs call it.
 Status set_up_tap(const InterfaceSettings& settings, const std::string& tag, int netns_fd);
 /// Makes the interface `name` a port of `bridge`.
 Status join_bridge(const std::string& name, const std::string& bridge, int netns_fd);
 
-/// Gives the interface that still is the one of `borrowed` its settings back. Settings that were changed
-/// otherwise in the meantime stay.
+/// Restores the settings of a borrowed interface, if it is still the same interface. Settings that were
+/// changed by others meanwhile stay.
 void give_back(const BorrowedInterface& borrowed, int netns_fd);
 
 /// Opens a packet socket for interface `name` in namespace `netns_fd`. Needs CAP_NET_RAW. The interface must

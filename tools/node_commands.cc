@@ -15,7 +15,7 @@
 namespace weft::tools {
 namespace {
 
-/// Hosts, units and the further ports of hosts.
+/// Hosts, units and further ports of hosts, in file order.
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
   std::vector<const Endnode*> all;
   for (const HostNode& node : topology.hosts) {
@@ -34,7 +34,7 @@ std::string public_file(const Topology& topology, const std::string& node) {
   return topology.curve_dir + "/" + node + ".public";
 }
 
-/// Where a switch is found by who joins it, as --switch and --join want it.
+/// The endpoint at which a switch is joined, in the form of --switch and --join.
 std::string join_endpoint(const Topology& topology, uint32_t switch_index, LinkKind kind,
                           const std::string& endpoint, const std::string& state_dir) {
   const std::string& name = topology.switches[switch_index].name;
@@ -42,8 +42,8 @@ std::string join_endpoint(const Topology& topology, uint32_t switch_index, LinkK
   return endpoint.empty() ? fmt::format("ipc://{}/{}.zmq", state_dir, name) : endpoint;
 }
 
-/// All ZeroMQ endpoints of a switch. One endpoint beyond this machine puts keys on every one of them, because
-/// ZeroMQ's authentication holds for the whole process.
+/// All ZeroMQ endpoints of a switch. If one of them can be reached from other machines, all need keys,
+/// because ZeroMQ's authentication applies to the whole process.
 std::set<std::string> listen_endpoints(const Topology& topology, uint32_t index,
                                        const std::string& state_dir) {
   const SwitchNode& node = topology.switches[index];
@@ -68,7 +68,7 @@ bool has_curve(const Topology& topology, uint32_t switch_index) {
 
 namespace {
 
-/// What all three programs have.
+/// The settings that all three programs have.
 template <class Spec, class Node>
 Spec common_spec(const Topology& topology, const Node& node, const std::string& state_dir,
                  LogLevel log_level) {
@@ -87,8 +87,9 @@ struct LidRange {
   uint32_t count = 0;
 };
 
-/// The LIDs of each switch's spare ports, from the highest down; they lie above those of all nodes. All that
-/// there are, by what each switch needs: the more, the more short-lived programs may come in a minute.
+/// Ranges of LIDs for the spare ports of each switch, assigned downwards from the highest LID, above those of
+/// all nodes. All of kSpareLidsTogetherMax LIDs are used, shared in proportion to the switches' needs: with
+/// more LIDs, more short-lived programs can join per minute.
 std::vector<LidRange> spare_lid_ranges(const Topology& topology) {
   uint64_t needed = 0;
   for (const SwitchNode& node : topology.switches) needed += fabric::spare_lids(node.spare_ports);
@@ -102,7 +103,7 @@ std::vector<LidRange> spare_lid_ranges(const Topology& topology) {
   return out;
 }
 
-/// The links of a switch to its neighbours, and which LIDs lie behind each.
+/// The links of a switch to its neighbours, with the LIDs beyond each.
 std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_t index,
                                                const std::map<std::string, Lid>& lids,
                                                const std::string& state_dir) {
@@ -129,7 +130,7 @@ std::vector<node::NeighbourSpec> neighbours_of(const Topology& topology, uint32_
   return out;
 }
 
-/// True when the switch itself joins one that wants keys.
+/// True when the switch joins another switch that needs keys.
 bool joins_with_curve(const Topology& topology, uint32_t index) {
   return std::any_of(topology.switch_links.begin(), topology.switch_links.end(), [&](const SwitchLink& link) {
     return link.from == index && link.link == LinkKind::kZmq && has_curve(topology, link.to);
@@ -182,8 +183,8 @@ Spec endnode_spec(const Topology& topology, const Endnode& node, const std::map<
   return spec;
 }
 
-/// The launcher has given a TAP its address and MTU already. Behind a host of a unit that bridges there may
-/// be anybody, so its interface gets all frames.
+/// Adds the host's ports. A TAP already has the address and MTU that the launcher set. Behind a host of a
+/// bridging unit there may be other machines, so its interface gets all frames.
 void add_host_ports(NodeCommand& command, node::HostSpec& spec, const HostNode& node,
                     const Topology& topology, const std::map<std::string, Lid>& lids) {
   for (const HostPort& port : node.ports) {
@@ -323,7 +324,7 @@ Result<std::string> curve_allow_text(const Topology& topology, uint32_t switch_i
     std::ifstream in(path);
     std::string key;
     if (!(in >> key) || key.size() != 40)
-      return Error{fmt::format("{} holds no key; make it anew with weft keygen --force --dir {} {}", path,
+      return Error{fmt::format("{} holds no key; make a new one with weft keygen --force --dir {} {}", path,
                                topology.curve_dir, name)};
     text += fmt::format("{} {} {}\n", name, guid, key);
     return {};

@@ -23,11 +23,11 @@ namespace weft::tools {
 namespace {
 
 using Names = std::map<std::string, NodeIdentity>;
-/// Of an EUI-64 that no hardware has: locally administered, not a group.
+/// Bits of an EUI-64. Set local and cleared group bit: an identifier that no hardware has.
 constexpr uint64_t kLocalBit = uint64_t{1} << 57;
 constexpr uint64_t kGroupBit = uint64_t{1} << 56;
 
-/// The lowest one that no other name has; kLidNone when there is none.
+/// The lowest LID that no other name has; kLidNone when there is none.
 Lid free_lid(const Names& names, const SpareRecord& spare) {
   std::set<uint32_t> used;
   for (const auto& [name, identity] : names) used.insert(identity.lid.value());
@@ -81,10 +81,10 @@ Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record,
   if (known != names.end() && in_range(known->second.lid, spare)) return known->second;
   NodeIdentity fresh{Guid{}, 0, free_lid(names, spare)};
   if (fresh.lid == kLidNone)
-    return Error{fmt::format("all LIDs that names of fabric '{}' may have are given; remove {} to begin anew",
+    return Error{fmt::format("all LIDs for names of fabric '{}' are in use; remove {} to release them",
                              dir.fabric(), path)};
   SystemRandom random;
-  // Not to be foreseen, or another key could claim it before the name is first used.
+  // The GUID must not be predictable: another program could claim it before the name is first used.
   fresh.guid = Guid((random.next() & ~kGroupBit) | kLocalBit);
   while (fresh.secret == 0) fresh.secret = random.next();
   const std::string line =

@@ -1,5 +1,5 @@
-// tools/node_names.h -- names that stay: who calls itself by one is the same endnode every time, with the
-// same GUID and LID, on spare ports of a fabric.
+// tools/node_names.h -- lasting names of programs on spare ports: a program started under such a name is
+// always the same endnode, with the same GUID and LID.
 #pragma once
 
 #include <map>
@@ -14,20 +14,20 @@ namespace weft::tools {
 
 struct NodeIdentity {
   Guid guid;
-  uint64_t secret = 0;  // shown to the switch with the GUID
+  uint64_t secret = 0;  // proves to the switch that the GUID is ours
   Lid lid;
 };
 
-/// Every name that stays, as the file has it.
+/// All lasting names in DIR/names.
 [[nodiscard]] std::map<std::string, NodeIdentity> known_names(const StateDir& dir);
 
-/// The switch whose LID a name has; nothing for a new name.
+/// The switch to which a name's LID belongs; nothing for a new name.
 [[nodiscard]] std::optional<SpareRecord> home_of(const StateDir& dir, const RunRecord& record,
                                                  const std::string& name);
 
-/// What `name` has had in this fabric, or gets now for good: DIR/names, lines "GUIDHEX SECRETHEX LID NAME".
-/// Fails on a name that cannot be one, that a node of the topology has, and when all LIDs for names are in
-/// use.
+/// The identity that `name` has in this fabric; a new name gets one for good. They are stored in DIR/names,
+/// lines "GUIDHEX SECRETHEX LID NAME". Fails for an invalid name, for the name of a node of the topology, and
+/// when all LIDs for names are in use.
 Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
                                    const std::string& name);
 

@@ -16,7 +16,7 @@
 namespace weft::tools {
 namespace {
 
-/// "SIGSEGV"; signals of real time have no name.
+/// "SIGSEGV"; real-time signals have no names: "SIGRTMIN+1".
 std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("SIGRTMIN+{}", number - SIGRTMIN);
@@ -93,7 +93,7 @@ RecordedProcess NodeProcess::record() const {
 void NodeProcess::note(std::string_view text) const {
   const UniqueFd log(open(log_path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   const std::string line = log_line(LogLevel::kInfo, text);
-  // A log that cannot take the line loses it, as it would lose one of the process.
+  // If the log cannot take the line, the line is lost, as a line of the process would be.
   if (log.valid()) [[maybe_unused]]
     const ssize_t written = write(log.get(), line.data(), line.size());
 }
@@ -102,14 +102,13 @@ std::string NodeProcess::last_line() const {
   std::ifstream in(log_path_, std::ios::ate);
   const auto end = static_cast<std::streamoff>(in.tellg());
   in.seekg(std::max<std::streamoff>(end - 4096, 0));
-  // The launcher's own lines, about the start or an interface, may come behind what a process said that ended
-  // at once. Its name is shorter than those of the programs that it starts.
+  // Skips the launcher's own lines, about a start or an interface, which may follow the last words of the
+  // process. They are recognised by the program name "weft"; names of the started programs are longer.
   constexpr std::string_view own = " weft[";
   std::string last;
   for (std::string line; std::getline(in, line);)
     if (!line.empty() && line.find(own) == std::string::npos) last = line;
-  // "SECONDS LEVEL PROGRAM[PID]: TEXT" of base/log.h; the program's name and the log are in the message
-  // already.
+  // Removes "SECONDS LEVEL PROGRAM[PID]: " (base/log.h): the message already names the program.
   const size_t text = last.find("]: ");
   return text == std::string::npos ? last : last.substr(text + 3);
 }

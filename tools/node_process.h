@@ -1,5 +1,5 @@
-// tools/node_process.h -- one process of a fabric in the launcher's hands: how it was started, whether it
-// lives, when it may start again.
+// tools/node_process.h -- one process of a fabric as the launcher sees it: how it is started, whether it
+// runs, when it may start again.
 #pragma once
 
 #include <sys/types.h>
@@ -19,30 +19,30 @@ namespace weft::tools {
 
 inline constexpr Duration kBackOffFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kBackOffMax = std::chrono::seconds(1);
-/// A process that lived this long has recovered: the next death waits kBackOffFirst again (decisions 5.3).
+/// After a process has lived this long, its next restart waits only kBackOffFirst (decisions 5.3).
 inline constexpr Duration kHealthy = std::chrono::seconds(2);
 
 class NodeProcess {
  public:
-  /// `lifeline` is the read end whose end of file tells the process that the launcher is gone; `descriptors`
-  /// are what command.descriptors asks for. All stay open for the whole run, so that a restart hands over the
-  /// same interfaces.
+  /// `lifeline` is the read end of a pipe; its end of file tells the process that the launcher is gone.
+  /// `descriptors` are those that command.descriptors asks for. All stay open for the whole run, so that a
+  /// restarted process gets the same interfaces.
   NodeProcess(NodeCommand command, std::string program_path, const StateDir& dir, int netns_fd, int lifeline,
               std::vector<UniqueFd> descriptors);
 
   Status start(Instant now);
-  /// Takes note of an exit and sets the time of the next start.
+  /// Records the exit and sets the time of the next start.
   void ended(int wait_status, Instant now);
-  /// Puts the next start off: something it needs is missing.
+  /// Postpones the next start, because something that the process needs is missing.
   void postpone(Instant now) noexcept { next_start_ = now + back_off_; }
   void signal(int number) const;
-  /// Adds a line of the launcher's to the log of the process: why it ended, when it starts.
+  /// Appends a line of the launcher to the log of the process, for example why it ended.
   void note(std::string_view text) const;
 
   [[nodiscard]] const NodeCommand& command() const noexcept { return command_; }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] bool running() const noexcept { return pid_ > 0; }
-  /// Since its last start.
+  /// Time since its last start.
   [[nodiscard]] Duration age(Instant now) const noexcept { return now - started_; }
   [[nodiscard]] Instant next_start() const noexcept { return next_start_; }
   [[nodiscard]] Duration back_off() const noexcept { return back_off_; }
@@ -53,12 +53,12 @@ class NodeProcess {
   /// "ended with code 1", "killed by signal 9 (SIGKILL)".
   [[nodiscard]] const std::string& last_exit() const noexcept { return last_exit_; }
   [[nodiscard]] int last_exit_code() const noexcept { return last_exit_code_; }
-  /// The last line of its log before it ended, for messages.
+  /// The last line that the process wrote to its log before it ended.
   [[nodiscard]] const std::string& last_words() const noexcept { return last_words_; }
 
-  control::NodeInfo info;   // as it answered last
-  bool ready = false;       // by its last answer
-  bool ever_ready = false;  // since the launcher started
+  control::NodeInfo info;   // its latest answer
+  bool ready = false;       // according to its latest answer
+  bool ever_ready = false;  // at least once since the launcher started
   Instant next_question = Instant::min();
 
  private:

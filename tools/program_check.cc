@@ -20,7 +20,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr int kInterpretersMax = 4;  // as many as the kernel follows
+constexpr int kInterpretersMax = 4;  // the limit of the kernel
 constexpr size_t kHeaderBytes = 4096;
 constexpr int kOwnClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
 #if defined(__x86_64__)
@@ -38,7 +38,7 @@ bool may_run(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-/// With other rights than ours the loader ignores what the environment says.
+/// The dynamic loader ignores LD_LIBRARY_PATH and LD_PRELOAD when a program gains rights.
 std::string rights_reason(const std::string& file) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return {};
@@ -49,7 +49,7 @@ std::string rights_reason(const std::string& file) {
   return {};
 }
 
-/// A program without a segment that names the loader is loaded by the kernel alone.
+/// A program without a PT_INTERP segment uses no dynamic loader.
 std::string image_reason(int fd, const std::string& head) {
   if (head[EI_CLASS] != kOwnClass)
     return fmt::format("is a {}-bit program", kOwnClass == ELFCLASS64 ? 32 : 64);
@@ -68,7 +68,7 @@ std::string image_reason(int fd, const std::string& head) {
   return "is statically linked";
 }
 
-/// The interpreter that a script names; empty when it is none.
+/// The interpreter that a script names; empty when the file is no script.
 std::string interpreter_of(const std::string& head) {
   if (!head.starts_with("#!")) return {};
   std::istringstream line(head.substr(2, head.find('\n') - 2));

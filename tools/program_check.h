@@ -1,5 +1,6 @@
-// tools/program_check.h -- can a program be served by libraries of ours? The dynamic loader takes them by
-// LD_LIBRARY_PATH and LD_PRELOAD; it is not there in some programs, and ignores both in others.
+// tools/program_check.h -- finds programs that our libraries cannot serve. The dynamic loader loads the
+// libraries by LD_LIBRARY_PATH and LD_PRELOAD. Some programs have no dynamic loader, and for others it
+// ignores these variables.
 #pragma once
 
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace weft::tools {
 
-/// The file that execvp() would run for `word`; fails as a shell says it. `not_found` tells why: no such
-/// file, or one that may not be run.
+/// The file that execvp() would run for `word`. The error text is that of a shell. On failure `not_found` is
+/// true if no such file exists, and false if the file may not be executed.
 Result<std::string> find_command(const std::string& word, bool& not_found);
 
-/// Why `file` cannot be served, in one line that begins with "is"; empty when it can. A script is judged by
-/// its interpreter. What cannot be read is not judged.
+/// Why `file` cannot be served, in one line that begins with "is"; empty when it can. For a script its
+/// interpreter is examined. An unreadable file counts as served.
 [[nodiscard]] std::string unserved_reason(const std::string& file);
 
 }  // namespace weft::tools

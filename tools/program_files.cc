@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In each tree: a link that says in which PID namespace its number is meant.
+/// A link in each tree that names the PID namespace of the tree's process id.
 constexpr const char* kSpace = ".pid-namespace";
 
 fs::path own_space() {
@@ -38,7 +38,7 @@ bool is_of_own_space(const fs::path& tree) {
   return !fault && space == own_space();
 }
 
-/// The number behind the last dash.
+/// The number after the last dash of a name.
 std::optional<pid_t> pid_in(std::string_view name) {
   const size_t dash = name.rfind('-');
   if (dash == std::string_view::npos) return {};
@@ -71,7 +71,7 @@ void clear_up_programs(const std::string& directory) {
     const bool page = name.ends_with(".stats");
     const std::optional<pid_t> pid = pid_in(page ? entry.path().stem().string() : name);
     if (!pid || *pid <= 0) continue;
-    // A page's lock tells what its number does not: that may be of another PID namespace, or used again.
+    // A page is judged by its lock, because its process id may belong to another PID namespace or be reused.
     if (page ? stats_page_holder(entry.path()).has_value() : !has_ended(*pid)) continue;
     if (page) {
       pages.emplace_back(entry.last_write_time(fault), entry.path());

@@ -1,4 +1,4 @@
-// tools/program_files.h -- what programs of `weft run` leave behind in the directory of their fabric.
+// tools/program_files.h -- files that programs of `weft run` leave in the directory of their fabric.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +6,16 @@
 
 namespace weft::tools {
 
-/// The counters of this many programs that have ended stay readable, the latest ones.
+/// Number of ended programs whose counters are kept, the latest ones.
 inline constexpr size_t kEndedProgramsMax = 32;
 
-/// Makes the directory for the system files of this process, `directory`/sys-PID. Empty when it cannot;
-/// errno says why.
+/// Makes the directory for the system files of this process, `directory`/sys-PID. Empty, with errno set, on
+/// failure.
 [[nodiscard]] std::string make_program_tree(const std::string& directory);
 
-/// Removes what programs that were killed could not: their trees of system files (sys-PID), and counters
-/// (NAME-PID.stats) beyond kEndedProgramsMax. Files of other names stay, and trees of programs of
-/// other PID namespaces, which may still run.
+/// Removes what killed programs could not remove: trees of system files (sys-PID), and the counters
+/// (NAME-PID.stats) of all but the latest kEndedProgramsMax ended programs. Keeps other files, and trees of
+/// programs in other PID namespaces, because they may still run.
 void clear_up_programs(const std::string& directory);
 
 }  // namespace weft::tools

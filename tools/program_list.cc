@@ -1,5 +1,6 @@
-// How it works: a program holds a lock on its page (base/stats_page.h), which the kernel drops with it, so
-// who has ended is no longer listed, however it ended. The GUID on the page says on which port it is.
+// How it works: a running program holds a lock on its page (base/stats_page.h). The kernel releases the lock
+// when the program ends, even if it was killed, so ended programs are not listed. The GUID on the page leads
+// to the program's port.
 #include "tools/program_list.h"
 
 #include <fmt/format.h>
@@ -27,14 +28,15 @@ std::string command_of(pid_t pid) {
   return name;
 }
 
-/// Puts one counter of the page where it belongs.
+/// Stores one counter of the page in the program's entry.
 void take(const std::string& name, uint64_t value, ProgramNode& out) {
   if (name == "node.guid") out.guid = value;
   if (name == "node.ipv4") out.ipv4 = static_cast<uint32_t>(value);
   if (name == "qps") out.qps = value;
   if (!name.starts_with("qp.") || value == 0) return;
   const std::string what = name.substr(name.rfind('.') + 1);
-  if (what == "number") out.shown.emplace_back().number = static_cast<uint32_t>(value);  // the first of a QP
+  // The first gauge of each QP.
+  if (what == "number") out.shown.emplace_back().number = static_cast<uint32_t>(value);
   if (out.shown.empty()) return;
   ProgramQp& qp = out.shown.back();
   if (what == "service") qp.service = counter_state(name, value);
@@ -43,7 +45,7 @@ void take(const std::string& name, uint64_t value, ProgramNode& out) {
   if (what == "peer_number") qp.peer_number = static_cast<uint32_t>(value);
 }
 
-/// The page files of a fabric's programs.
+/// Paths of the pages of a fabric's programs, sorted.
 std::vector<fs::path> pages_in(const StateDir& dir) {
   std::vector<fs::path> out;
   std::error_code ignored;

@@ -12,8 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `first`, then what of `list` is not it. Words are told apart by any of `separators`, and joined by the
-/// first.
+/// `first`, then the other words of `list`. `separators` are the characters between words; the first of them
+/// joins the result.
 std::string put_first(const std::string& first, const std::string& list, const std::string& separators) {
   std::string out = first;
   for (size_t at = 0; at < list.size();) {
@@ -25,7 +25,8 @@ std::string put_first(const std::string& first, const std::string& list, const s
   return out;
 }
 
-/// What every program gets: our libraries first, and nothing of a program around it.
+/// Variables that every program gets: our libraries come first, and identities of a surrounding program are
+/// removed.
 Environment common_environment(const ProgramLibraries& libraries, const std::string& library_path,
                                const std::string& preload) {
   Environment out;
@@ -37,7 +38,7 @@ Environment common_environment(const ProgramLibraries& libraries, const std::str
   return out;
 }
 
-/// `options` with `option` at their end, unless `key` is among them.
+/// `options` with `option` appended, unless `key` already occurs in it.
 std::string with_option(const std::string& options, char separator, const std::string& key,
                         const std::string& option) {
   if (options.find(key) != std::string::npos) return options;
@@ -86,7 +87,7 @@ Environment remote_environment(const RemoteSwitch& remote, const ProgramLibrarie
                                const std::string& library_path, const std::string& preload) {
   Environment out = common_environment(libraries, library_path, preload);
   out["WEFT_FABRIC"] = remote.endpoint;
-  // A program may change its directory before it opens the device.
+  // Paths are made absolute because the program may change its directory before it opens the device.
   if (!remote.secret_key.empty()) out["WEFT_CURVE_SECRET"] = fs::absolute(remote.secret_key).string();
   if (!remote.switch_key.empty()) out["WEFT_CURVE_SERVER"] = fs::absolute(remote.switch_key).string();
   return out;
@@ -95,8 +96,8 @@ Environment remote_environment(const RemoteSwitch& remote, const ProgramLibrarie
 Environment sanitizer_environment(const ProgramLibraries& libraries,
                                   const std::function<std::string(const char*)>& present) {
   Environment out;
-  // The runtime refuses to start behind a preloaded object. The variable serves programs that the program
-  // starts, too, which a list of objects to preload for this one would not.
+  // The sanitizer's runtime refuses to start with a preloaded object. The variable also reaches programs that
+  // this program starts; changing its list of preloaded objects would not.
   out["ASAN_OPTIONS"] =
       with_option(present("ASAN_OPTIONS"), ':', "verify_asan_link_order", "verify_asan_link_order=0");
   if (libraries.suppressions.empty()) return out;
@@ -114,7 +115,7 @@ Environment prompt_environment(const std::string& mark,
   const std::string prompt = present("PS1");
   const std::string begin = fmt::format("({}) ", mark);
   out["PS1"] = prompt.starts_with(begin) ? prompt : begin + (prompt.empty() ? "$ " : prompt);
-  // bash reads its start-up files, which set PS1, after the environment.
+  // bash reads its start-up files, which set PS1, only after it has taken over the environment.
   const std::string command = R"([ "${PS1#"($WEFT_SHELL) "}" != "$PS1" ] || PS1="($WEFT_SHELL) $PS1")";
   const std::string before = present("PROMPT_COMMAND");
   out["PROMPT_COMMAND"] = before.find("WEFT_SHELL") != std::string::npos ? before

@@ -1,5 +1,5 @@
-// tools/run_environment.h -- the environment by which a program finds its fabric and our libraries
-// (docs/verbs.md lists the variables).
+// tools/run_environment.h -- the environment variables by which a program finds its fabric and our libraries
+// (docs/verbs.md lists them).
 #pragma once
 
 #include <functional>
@@ -13,39 +13,40 @@
 
 namespace weft::tools {
 
-/// Where the libraries for programs are.
+/// Paths of the libraries for programs.
 struct ProgramLibraries {
   std::string verbs;           // directory with libibverbs.so.1 and libibverbs.so
   std::string preload;         // object to preload; empty when this build has none
-  std::string suppressions{};  // directory with what valgrind and the thread sanitizer shall not report
+  std::string suppressions{};  // directory of suppression files for valgrind and the thread sanitizer
 };
-/// Beside this program, as the build and an installation have them. Fails when they were not built.
+/// Looks beside this program, in the layout of a build or an installation. Fails when the libraries were not
+/// built.
 Result<ProgramLibraries> find_libraries();
 
-/// Variables to set, or, where there is no value, to remove.
+/// Variables to set; a variable without a value is removed.
 using Environment = std::map<std::string, std::optional<std::string>>;
 
-/// For a program that joins by `spare`, as `name` if that is not empty; `present` gives what a variable is
-/// now.
+/// Environment for a program that joins at `spare`, under `name` if that is not empty. `library_path` and
+/// `preload` are the present values of the two variables.
 Environment run_environment(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
                             const std::string& name, const std::optional<NodeIdentity>& identity,
                             const ProgramLibraries& libraries, const std::string& library_path,
                             const std::string& preload);
-/// Where a switch is that another machine, or another namespace, runs.
+/// A switch that runs on another machine or in another namespace.
 struct RemoteSwitch {
   std::string endpoint;    // tcp://HOST:PORT
-  std::string secret_key;  // files, where it wants keys: our own,
-  std::string switch_key;  // and the public one of the switch
+  std::string secret_key;  // file with our secret key; empty: the switch uses no keys
+  std::string switch_key;  // file with the switch's public key
 };
-/// For a program that joins there. What the environment says of cell sizes stays as it is.
+/// Environment for a program that joins `remote`. Variables for cell sizes are left as they are.
 Environment remote_environment(const RemoteSwitch& remote, const ProgramLibraries& libraries,
                                const std::string& library_path, const std::string& preload);
-/// For programs with sanitizers, and for valgrind: they take the object that we preload, and do not report
-/// what they cannot see in our libraries. What a variable says stays; `present` gives what it says now.
+/// Options for sanitizers and valgrind: they accept the preloaded object and do not report false errors in
+/// our libraries. Present options are kept; `present` returns the present value of a variable.
 Environment sanitizer_environment(const ProgramLibraries& libraries,
                                   const std::function<std::string(const char*)>& present);
-/// What makes the prompt of a shell begin with "(MARK) ": PS1 for sh, PROMPT_COMMAND for bash, whose start-up
-/// files set PS1 anew, and WEFT_SHELL=MARK for the prompts of others. `present` as above.
+/// Makes a shell's prompt begin with "(MARK) ": PS1 for sh; PROMPT_COMMAND for bash, whose start-up files
+/// overwrite PS1; WEFT_SHELL=MARK for prompts of other shells. `present` as above.
 Environment prompt_environment(const std::string& mark,
                                const std::function<std::string(const char*)>& present);
 void apply(const Environment& environment);

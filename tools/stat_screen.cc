@@ -12,7 +12,7 @@ namespace weft::tools {
 namespace {
 
 constexpr size_t kRateColumns = 11;
-constexpr size_t kValueColumns = 20;  // the largest number of 64 bits
+constexpr size_t kValueColumns = 20;  // digits of the largest 64-bit number
 constexpr size_t kNameColumnsMin = 16;
 constexpr size_t kGap = 2;
 
@@ -29,7 +29,8 @@ Row row_of(const StatScreen& screen, const std::string& name, uint64_t value) {
   return row;
 }
 
-/// A name that is too long loses what stands in the middle: its node and its last word say most.
+/// Shortens a name in the middle, because its beginning (the node) and its last word are the most important
+/// parts.
 std::string name_within(const std::string& name, size_t columns) {
   if (name.size() <= columns) return name;
   const size_t last = name.size() - std::min(name.rfind('.'), name.size() - 1);

@@ -1,5 +1,5 @@
-// tools/stat_screen.h -- counters as `weft stat` prints them: lines of a table, and the screen of `weft stat
-// --watch`, which fits its window. Pure: what has been read comes in, lines go out.
+// tools/stat_screen.h -- formats counters for `weft stat`: the lines of the table, and the screen of `weft
+// stat --watch`, which fits its window. No I/O.
 #pragma once
 
 #include <map>
@@ -12,34 +12,34 @@
 namespace weft::tools {
 
 enum class StatOrder : uint8_t {
-  kRate,  // the fastest first
+  kRate,  // fastest first
   kName,
 };
 
-/// What a screen shows below its first line.
+/// Content of one screen.
 struct StatScreen {
   std::string title;
-  std::vector<std::string> remarks;   // pages that cannot be read, and the like
-  std::vector<std::string> blocked;   // of find_blockers()
+  std::vector<std::string> remarks;   // such as unreadable pages
+  std::vector<std::string> blocked;   // result of find_blockers()
   std::vector<std::string> failures;  // the latest failed requests of programs
   CounterValues before;
   CounterValues after;
-  double seconds = 1;  // between the two
+  double seconds = 1;  // time between the two
   StatOrder order = StatOrder::kRate;
-  bool all = false;  // also what does not grow
+  bool all = false;  // also entries that do not grow
 };
 
-/// The lines of the whole table, sorted by name: an entry, its value (tools/counter_words.h) and, where a
-/// counter grew, by how much in a second. Entries of zero only with `all`.
+/// The lines of the whole table, sorted by name: an entry, its value (tools/counter_words.h), and the growth
+/// per second of a counter that grew. Zero entries only with `all`.
 [[nodiscard]] std::vector<std::string> stat_table(const StatScreen& screen);
 
-/// The lines of one screen, none longer than the window is wide, one less than it is high: what blocks and
-/// the latest failures, in at most a third of them, then a header and the entries that grew. How many did not
-/// fit stands last.
+/// The lines of one screen, not wider than the window and one line lower. First come blockers and latest
+/// failures, in at most a third of the lines, then a header and the entries that grew. The last line tells
+/// how many did not fit.
 [[nodiscard]] std::vector<std::string> stat_screen(const StatScreen& screen, const Window& window);
 
-/// A rate in at most ten characters, with its unit where it has one: "12.5 k/s", "3.21 GB/s". `name` says
-/// whether bytes are counted.
+/// A rate with unit in at most ten characters: "12.5 k/s", "3.21 GB/s". The unit is bytes if the last word of
+/// `name` contains "bytes".
 [[nodiscard]] std::string rate_text(const std::string& name, double per_second);
 
 }  // namespace weft::tools

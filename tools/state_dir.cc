@@ -1,6 +1,6 @@
-// How it works: the lock is one of the open file DIR/lock, which the kernel drops with its holder, however
-// that ends. A look whether it is locked takes nothing, so that it is in no command's way. The record
-// is text, one item a line, replaced by rename so that a reader never sees half of it.
+// How it works: the lock is an open-file-description lock on DIR/lock, which the kernel releases when its
+// holder ends, even if killed. Testing the lock does not take it, so tests never disturb other commands. The
+// record is text, one item per line. It is replaced by rename(), so a reader never sees half of it.
 #include "tools/state_dir.h"
 
 #include <fcntl.h>
@@ -30,13 +30,13 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-/// A Unix socket has at most 107 characters; two slashes, a node's name and ".sock" stand behind the
-/// directory.
+/// Limit for the directory's path. A Unix socket's path has at most 107 characters; after the directory come
+/// two slashes, a node's name and ".sock".
 constexpr size_t kStatePathBytesMax = 107 - node::kNodeNameBytesMax - 7;
 
-constexpr size_t kRecordGrowth = 4096;  // of the next record over this one
+constexpr size_t kRecordGrowth = 4096;  // bytes reserved for growth of the next record
 
-/// What survives the end of a run.
+/// Files that survive the end of a run.
 bool is_kept(const fs::path& file) {
   return file.extension() == ".log" || file.extension() == ".old" || file.filename() == "lids" ||
          file.extension() == ".leases" || file.filename() == "names" || file.filename() == "lock" ||
@@ -50,7 +50,7 @@ struct flock whole_file() noexcept {
   return out;
 }
 
-/// Opens a directory of ours, and makes it before where `makes` is true.
+/// Opens a directory that belongs only to this user; if `makes` is true, creates it when it is missing.
 Result<UniqueFd> private_directory(int at, const std::string& path, bool makes) {
   if (makes && mkdirat(at, path.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error(fmt::format("cannot create state directory {} (set WEFT_STATE_DIR to another)", path),
@@ -78,7 +78,7 @@ bool is_running(pid_t pid, uint64_t start_ticks) {
 
 void signal_recorded(pid_t pid, uint64_t start_ticks, int signal) {
   if (pid <= 0) return;
-  // Before the question: the descriptor stays with the process, whatever its number names later.
+  // Opened before the check: the descriptor refers to the same process even if its number is reused later.
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (process.valid() && is_running(pid, start_ticks))
     syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
@@ -119,7 +119,7 @@ Result<StateDir> StateDir::create(const std::string& fabric) {
 }
 
 Result<StateDir> StateDir::open(const std::string& fabric) {
-  // A name that leaves the base would let clean-up remove files that are not ours.
+  // A name that leaves the base directory would let the clean-up remove files of others.
   if (fabric.empty() || fabric.front() == '.' || fabric.find('/') != std::string::npos)
     return Error{fmt::format("'{}' is not the name of a fabric", fabric)};
   Result<StateDir> dir = enter(fabric, false);
@@ -168,7 +168,7 @@ Status StateDir::save(const RunRecord& record) const {
   constexpr const char* kFresh = "run.new";
   const std::string bytes = text.str();
   {
-    // Not truncated first: what an earlier save() set aside is written over.
+    // Not truncated on opening, so that the space reserved by the previous save() is used.
     const UniqueFd out = open_own_file(at_.get(), kFresh, O_WRONLY | O_CREAT);
     if (!out.valid() ||
         pwrite(out.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()) ||
@@ -259,7 +259,7 @@ std::string StateDir::text(const std::string& name) const {
 void StateDir::remove_runtime_files() const {
   std::error_code ignored;
   std::vector<std::string> names;
-  // By the descriptor: the path may lead elsewhere by now.
+  // Lists by descriptor, because the path may meanwhile lead elsewhere.
   for (const auto& entry : fs::directory_iterator(fmt::format("/proc/self/fd/{}", at_.get()), ignored))
     if (!is_kept(entry.path())) names.push_back(entry.path().filename());
   for (const std::string& name : names) remove_tree(at_.get(), name);
@@ -281,7 +281,8 @@ void clean_up_leftovers(const StateDir& dir, const RunRecord& record) {
   for (int i = 0; i < 100 && any_running(); ++i) std::this_thread::sleep_for(10ms);
   tell_all(SIGKILL);
   for (int i = 0; i < 100 && any_running(); ++i) std::this_thread::sleep_for(10ms);
-  // Namespaces that the launcher made are gone with their holder; only its own may still have interfaces.
+  // Namespaces made by the launcher disappear with their holder, so only its own namespace may still have
+  // interfaces.
   for (const RecordedInterface& interface : record.interfaces)
     if (interface.netns.empty()) remove_tagged_interface(interface.name, interface_tag(dir.fabric()));
   for (const BorrowedInterface& borrowed : record.borrowed) {

@@ -1,6 +1,6 @@
-// tools/state_dir.h -- where a running fabric keeps its sockets, stats pages, logs and the record of what it
-// started: $XDG_RUNTIME_DIR/weft/FABRIC or /tmp/weft-UID/FABRIC, mode 0700. The launcher of the fabric holds
-// a lock on it; the record lets the next start clean up after a launcher that was killed.
+// tools/state_dir.h -- the state directory of a running fabric, with its sockets, stats pages, logs and the
+// record of started processes: $XDG_RUNTIME_DIR/weft/FABRIC or /tmp/weft-UID/FABRIC, mode 0700. The fabric's
+// launcher holds a lock in it. The record lets the next start clean up after a killed launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +16,7 @@
 
 namespace weft::tools {
 
-/// One process that the launcher started. A pid alone may name another process later; with its start time it
-/// is unique.
+/// One process that the launcher started. A pid may be reused; together with the start time it is unique.
 struct RecordedProcess {
   std::string name;
   std::string program;
@@ -28,12 +27,12 @@ struct RecordedProcess {
 
 struct RecordedInterface {
   std::string name;
-  std::string netns;  // empty: the launcher's own
+  std::string netns;  // empty: the launcher's own namespace
 };
 
-/// The node for which a switch's port is.
+/// A port of a switch and the node it is for.
 struct RecordedPort {
-  std::string node;  // the switch
+  std::string node;  // name of the switch
   uint32_t number = 0;
   std::string peer;
 };
@@ -43,16 +42,16 @@ struct SpareRecord {
   std::string node;
   uint32_t ports = 0;
   uint32_t first_lid = 0;
-  uint32_t lids = 0;  // from there on
+  uint32_t lids = 0;  // number of LIDs from first_lid on
 };
 
 struct RunRecord {
   pid_t launcher = 0;
   uint64_t launcher_ticks = 0;
-  std::string topology;       // file it runs
-  bool ready = false;         // every process has been ready once
-  bool ends_unused = false;   // with its last user (tools/fabric_users.h)
-  uint32_t cell_payload = 0;  // bytes, where they are not the default
+  std::string topology;       // path of the topology file
+  bool ready = false;         // every process has been ready at least once
+  bool ends_unused = false;   // ends with its last user (tools/fabric_users.h)
+  uint32_t cell_payload = 0;  // bytes; 0: the default
   uint32_t flit_payload = 0;
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
@@ -61,12 +60,12 @@ struct RunRecord {
   std::vector<SpareRecord> spare;
 };
 
-/// Start time of a process in clock ticks since boot; 0 when there is none of that number.
+/// Start time of a process in clock ticks since boot; 0 when no process has this pid.
 [[nodiscard]] uint64_t process_start_ticks(pid_t pid);
-/// True while the process of the record, and not a later one of its number nor one of another user, runs
-/// (zombies do not).
+/// True while the recorded process runs. False for a zombie, for a later process with the same pid, and for a
+/// process of another user.
 [[nodiscard]] bool is_running(pid_t pid, uint64_t start_ticks);
-/// Sends a signal to the process of the record, if it still runs; to no other that gets its number meanwhile.
+/// Sends a signal to the recorded process if it still runs, and never to a later process with the same pid.
 void signal_recorded(pid_t pid, uint64_t start_ticks, int signal);
 
 /// True while a process is stopped by a signal or a debugger.
@@ -74,60 +73,62 @@ void signal_recorded(pid_t pid, uint64_t start_ticks, int signal);
 
 class StateDir {
  public:
-  /// The directory that holds all fabrics of this user; not created. WEFT_STATE_DIR overrides it.
+  /// The directory above all fabrics of this user; does not create it. WEFT_STATE_DIR overrides it.
   static std::string base() { return state_directory_base(); }
-  /// Fabrics that have a state directory, sorted. Fails when the directory of all is not ours alone.
+  /// Fabrics that have a state directory, sorted. Fails when the directory above them does not belong to this
+  /// user alone.
   static Result<std::vector<std::string>> fabrics();
 
-  /// Creates the directory where it is missing; fails when it is not ours alone.
+  /// Creates the directory if it is missing. Fails when it does not belong to this user alone.
   static Result<StateDir> create(const std::string& fabric);
-  /// Fails when there is none, or it is not ours alone: another user could have made it for us.
+  /// Fails when the directory is missing or does not belong to this user alone: another user could have
+  /// prepared it.
   static Result<StateDir> open(const std::string& fabric);
 
   [[nodiscard]] const std::string& fabric() const { return fabric_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
 
-  /// Takes the lock for as long as the object lives. Fails when another launcher has it.
+  /// Takes the lock for the life of this object. Fails when another launcher holds it.
   Status lock();
-  /// True when some launcher holds the lock.
+  /// True when a launcher holds the lock.
   [[nodiscard]] bool locked() const;
 
-  /// Fails unless the file system has room for `bytes` more bytes.
+  /// Fails unless the file system has `bytes` bytes free.
   [[nodiscard]] Status check_space(size_t bytes) const;
-  /// Notes that a run begins now.
+  /// Records that a run begins now.
   [[nodiscard]] Status note_start() const;
-  /// When the latest run began, in microseconds since 1970; 0 when that was never noted.
+  /// Start of the latest run in microseconds since 1970; 0 when it was never recorded.
   [[nodiscard]] uint64_t started_us() const;
 
-  /// Keeps the space of one further record, so that a disk that is full later does not keep the record from
-  /// being right.
+  /// Writes the record and reserves the space of the next one, so that a disk that fills up later does not
+  /// leave an outdated record.
   Status save(const RunRecord& record) const;
-  /// An empty record when there is none.
+  /// Returns an empty record when there is none.
   [[nodiscard]] RunRecord load() const;
 
-  /// The text of one of our files; empty when there is none, or it is not ours.
+  /// Text of a file in this directory; empty when it is missing or belongs to another user.
   [[nodiscard]] std::string text(const std::string& name) const;
 
-  /// Removes sockets, pages, rings and the record; logs and LIDs stay.
+  /// Removes sockets, pages, rings and the record. Logs, LIDs and names stay.
   void remove_runtime_files() const;
   /// Removes everything.
   void remove_all() const;
 
  private:
   StateDir(std::string fabric, std::string path) : fabric_(std::move(fabric)), path_(std::move(path)) {}
-  /// Opens base and directory, and makes what is missing where `makes` is true.
+  /// Opens both directories; if `makes` is true, creates missing ones.
   static Result<StateDir> enter(const std::string& fabric, bool makes);
 
   std::string fabric_;
   std::string path_;
   UniqueFd base_;  // the directory of all fabrics
-  UniqueFd at_;    // this one: files are opened from here, whatever becomes of the path
+  UniqueFd at_;    // this directory: files are opened relative to it, even if its path changes
   UniqueFd lock_;
 };
 
-/// Ends what the record names and still runs -- first politely, then by force -- and removes what it left
-/// behind. Only for the holder of the lock.
+/// Ends recorded processes that still run, by SIGTERM and then SIGKILL, and removes what they left. Only for
+/// the holder of the lock.
 void clean_up_leftovers(const StateDir& dir, const RunRecord& record);
 
 }  // namespace weft::tools

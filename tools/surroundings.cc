@@ -24,12 +24,12 @@ namespace {
 using Kept = std::vector<std::string>;
 using Resource = decltype(RLIMIT_CPU);
 
-constexpr size_t kCoresMax = 8192;              // more than Linux can be built for
-constexpr unsigned long kTimerSlackNs = 50000;  // of a login
+constexpr size_t kCoresMax = 8192;              // more than any Linux build supports
+constexpr unsigned long kTimerSlackNs = 50000;  // the value after a login
 constexpr rlim_t kStackBytes = 8 << 20;
 constexpr rlim_t kDescriptors = 1024;
 
-/// A limit that ends a fabric sooner or later when it is not lifted.
+/// A limit that would sooner or later end a fabric if it stayed.
 struct FatalLimit {
   Resource resource;
   std::string_view name;
@@ -43,7 +43,7 @@ constexpr std::array kOtherLimits{RLIMIT_NPROC,      RLIMIT_MEMLOCK,  RLIMIT_LOC
 
 void take_default_signals() noexcept {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), no end of the fabric
+  signal(SIGXFSZ, SIG_IGN);  // beyond the limit write() fails; the fabric continues
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -56,11 +56,11 @@ void take_all_cores() {
   if (cores == nullptr) return;
   CPU_ZERO_S(bytes, cores.get());
   for (size_t core = 0; core < kCoresMax; ++core) CPU_SET_S(core, bytes, cores.get());
-  sched_setaffinity(0, bytes, cores.get());  // the kernel leaves those out that the cpuset has not
+  sched_setaffinity(0, bytes, cores.get());  // the kernel ignores cores outside the cpuset
 }
 
 void take_default_scheduling(Kept& kept) {
-  constexpr int kWhoProcess = 1;  // of ioprio_set()
+  constexpr int kWhoProcess = 1;  // for ioprio_set()
   const sched_param none{};
   if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER &&
       sched_setscheduler(0, SCHED_OTHER, &none) != 0)
@@ -77,7 +77,7 @@ void take_default_scheduling(Kept& kept) {
     const ssize_t written = write(score.get(), "0", 1);
 }
 
-/// The soft limit, as far as the hard one allows.
+/// Sets the soft limit to `wanted`, or to the hard limit if that is lower.
 void set_soft(Resource resource, rlim_t wanted) noexcept {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0) return;
@@ -102,7 +102,7 @@ void take_default_limits(Kept& kept) {
     set_soft(RLIMIT_NOFILE, kDescriptors);
 }
 
-/// The session stays: with autogroups the kernel shares cores out among sessions (docs/performance.md).
+/// Keeps the session: with autogroups the kernel shares cores out by session (docs/performance.md).
 void leave_terminal() noexcept {
   const UniqueFd terminal(open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (terminal.valid()) ioctl(terminal.get(), TIOCNOTTY);

@@ -1,5 +1,5 @@
-// tools/surroundings.h -- what a process inherits. A fabric that comes with its first program serves others
-// too, so it must have nothing of what that program was started with.
+// tools/surroundings.h -- resets inherited properties of a process. A fabric that `weft run` starts also
+// serves later programs, so it must not keep settings of the first program.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace weft::tools {
 
-/// Puts back what a process has after a login: scheduling class, nice value, cores, memory policy and I/O
-/// priority, limits, signals, umask, working directory, the score of the OOM killer. The controlling terminal
-/// is given up. One thread only.
-/// @return what the rights of this user do not allow to put back, and what would end or slow the fabric:
-/// "nice 15", "a limit of CPU time (7)". Cgroup, namespaces, seccomp filters and capabilities are kept
-/// without a word: there is no call to leave them.
+/// Restores the properties of a process after login: scheduling class, nice value, cores, memory policy, I/O
+/// priority, limits, signals, umask, working directory, OOM score. Gives up the controlling terminal. Call
+/// with one thread only.
+/// @return properties that this user's rights do not allow to restore and that would end or slow the
+///   fabric: "nice 15", "a limit of CPU time (7)". Cgroup, namespaces, seccomp filters and capabilities are
+///   kept and not reported: no call can leave them.
 [[nodiscard]] std::vector<std::string> leave_surroundings();
 
 }  // namespace weft::tools

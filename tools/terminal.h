@@ -1,4 +1,4 @@
-// tools/terminal.h -- the window of a terminal that is drawn over again and again.
+// tools/terminal.h -- drawing over the window of a terminal repeatedly.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,15 @@ struct Window {
   size_t columns = 80;
 };
 
-/// The window of standard output; what a terminal does not say is as in Window.
+/// The window of standard output; a size that the terminal does not report has the default of Window.
 [[nodiscard]] Window terminal_window();
 
-/// `text` in at most `columns` characters; a longer one ends with "..". Counts bytes: for text that is ASCII.
+/// `text` in at most `columns` characters; a longer text ends with "..". Counts bytes, so it is for ASCII
+/// text.
 [[nodiscard]] std::string fitted(const std::string& text, size_t columns);
 
-/// What draws `lines` from the first row of the window and clears the rest. At most one line less than the
-/// window has, so that nothing scrolls; each is cut to its width.
+/// The output that draws `lines` from the first row of the window and clears the rest. Uses one line less
+/// than the window has, so that nothing scrolls. Each line is cut to the window's width.
 [[nodiscard]] std::string full_screen(const std::vector<std::string>& lines, const Window& window);
 
 }  // namespace weft::tools

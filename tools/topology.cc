@@ -1,6 +1,6 @@
-// How it works: toml++ parses the text and keeps the place of every value; the reader below turns tables into
-// typed nodes in file order, then resolves the names between them. The first thing that is wrong throws a
-// TopologyFault, which parse_topology() turns into its Error.
+// How it works: toml++ parses the text and keeps the position of every value. The reader below makes typed
+// nodes of the tables, in file order, and then resolves the names between them. The first error throws a
+// TopologyFault, which parse_topology() turns into an Error.
 #include "tools/topology.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using node::NicKind;
 using node::OsKind;
 static_assert(kTopologyPortsMax == control::kControlPortsMax && kTopologyPortsMax <= node::kSwitchPortsMax);
 
-/// Reads one file; lives as long as parse_topology() runs.
+/// Reads one file; exists during one parse_topology().
 class TopologyReader {
  public:
   TopologyReader(const toml::table& root, const std::string& file) : root_(root), file_(file) {}
@@ -68,13 +68,14 @@ class TopologyReader {
   std::map<std::string, const toml::table*> names_;
   std::vector<std::string> switch_names_;
   std::vector<std::string> unit_names_;
-  std::set<std::pair<std::string, std::string>> claimed_;  // where, what only one may have
-  std::vector<uint32_t> hosts_of_unit_;                    // as many as units
+  // (scope, thing) pairs of things that may be used only once.
+  std::set<std::pair<std::string, std::string>> claimed_;
+  std::vector<uint32_t> hosts_of_unit_;  // number of hosts by unit index
   uint32_t endnodes_ = 0;
-  uint32_t spare_lids_ = 0;  // of the whole fabric
+  uint32_t spare_lids_ = 0;  // sum over all switches
 };
 
-/// The name stands at `key`, or was made from the node's when there is no such key.
+/// Checks a name that stands at `key`, or that was derived from the node's name when the key is missing.
 void check_name(const TopologySection& section, const char* key, const std::string& name, size_t bytes_max,
                 std::string_view what) {
   const std::string fault = name_fault(name, bytes_max, what);
@@ -106,14 +107,14 @@ void TopologyReader::read_spare_ports(TopologySection& section, SwitchNode& node
   node.spare_ports = section.number("spare_ports", 0, kTopologyPortsMax, 0);
   spare_lids_ += fabric::spare_lids(node.spare_ports);
   if (spare_lids_ > node::kSpareLidsTogetherMax)
-    section.fault("spare_ports", fmt::format("too many spare ports in the fabric: together they may have {} "
-                                             "LIDs, 16 for each port and 64 at least for a switch",
+    section.fault("spare_ports", fmt::format("too many spare ports in the fabric: they need more than {} "
+                                             "LIDs, 16 for each port and at least 64 for a switch",
                                              node::kSpareLidsTogetherMax));
   node.spare_keys = section.texts("spare_keys");
   if (!node.spare_keys.empty() && node.spare_ports == 0)
-    section.fault("spare_keys", "keys for spare ports, but there are none; add spare_ports = 8");
+    section.fault("spare_keys", "'spare_keys' needs spare ports; add spare_ports = 8");
   if (!node.spare_keys.empty() && out_.curve_dir.empty())
-    section.fault("spare_keys", "no keys without [curve] keys = \"DIRECTORY\"");
+    section.fault("spare_keys", "'spare_keys' needs [curve] keys = \"DIRECTORY\"");
   for (const std::string& key : node.spare_keys)
     check_name(section, "spare_keys", key, node::kNodeNameBytesMax, "a key");
 }
@@ -146,7 +147,7 @@ void TopologyReader::read_pools(TopologySection& section, Endnode& node) {
   if (const std::string fault = node::pools_fault(node.pools); !fault.empty()) section.fault("pools", fault);
 }
 
-/// Index of a switch that stands in the file.
+/// Index of a switch of the file.
 uint32_t TopologyReader::switch_named(TopologySection& section, const char* key, const std::string& name) {
   const auto at = std::find(switch_names_.begin(), switch_names_.end(), name);
   if (at == switch_names_.end())
@@ -165,7 +166,7 @@ LinkKind TopologyReader::read_link_kind(TopologySection& section, std::string& e
   return kind;
 }
 
-/// Links make a tree: cells that go round in a loop of switches could wait for each other's credits for ever.
+/// Links must form a tree: in a loop of switches cells could wait for each other's credits for ever.
 void TopologyReader::read_switch_link(const toml::table& table) {
   TopologySection section(table, file_, "[[link]]");
   const std::vector<std::string> ends = section.texts("switches");
@@ -185,7 +186,7 @@ void TopologyReader::read_switch_link(const toml::table& table) {
   out_.switch_links.push_back(std::move(link));
 }
 
-/// Where a node, or a further port of a host, hangs on the fabric.
+/// Reads to which switch, and how, a node or a further port of a host is linked.
 void TopologyReader::read_attachment(TopologySection& section, Endnode& node) {
   node.guid = stable_guid(out_.fabric, node.name);
   node.order = endnodes_++;
@@ -204,7 +205,7 @@ void TopologyReader::read_endnode(TopologySection& section, Endnode& node) {
   read_pools(section, node);
 }
 
-/// Port N of a host is a node HOST.N to its switch, to `weft fault` and, where there are keys, to CURVE.
+/// Port N of a host has the node name HOST.N for its switch, for `weft fault` and for CURVE keys.
 void TopologyReader::read_further_link(const toml::table& table, HostNode& host) {
   TopologySection section(table, file_, "[[host.uplink]]");
   Endnode link;
@@ -213,7 +214,7 @@ void TopologyReader::read_further_link(const toml::table& table, HostNode& host)
     section.fault_here(fault);
   const auto [earlier, fresh] = names_.emplace(link.name, &table);
   if (!fresh)
-    section.fault_here(fmt::format("this port is '{}', as the node at line {} is called", link.name,
+    section.fault_here(fmt::format("this port would have the name '{}' of the node at line {}", link.name,
                                    earlier->second->source().begin.line));
   read_attachment(section, link);
   section.finish();
@@ -224,8 +225,8 @@ bool TopologyReader::reaches(uint32_t from, uint32_t to) const {
   return from == to || next_switches(out_, from)[to] != kNoSwitch;
 }
 
-/// The port whose link leads to the unit: unless the file names one, the first on the unit's own switch, else
-/// the first from whose switch links lead there.
+/// Chooses the port that leads to the unit. Unless the file names one, that is the first port on the unit's
+/// own switch, else the first port from whose switch links lead to the unit.
 void TopologyReader::read_via(TopologySection& section, HostPort& port, const HostNode& host) {
   const UnitNode& unit = out_.units[port.unit_index];
   std::vector<uint32_t> switches{host.switch_index};
@@ -243,11 +244,12 @@ void TopologyReader::read_via(TopologySection& section, HostPort& port, const Ho
   section.fault(
       given ? "via" : (section.has("unit") ? "unit" : "name"),
       fmt::format(
-          "unit '{}' hangs on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
+          "unit '{}' is on switch '{}', host '{}' on '{}', and no [[link]] leads from one to the other",
           unit.name, switch_names_[unit.switch_index], host.name, switch_names_[at]));
 }
 
-/// Takes a thing that only one may have; `scope` says where: "on the LAN of unit 'u1'".
+/// Records the use of a thing that may be used only once; `scope` ends the error text: "on the LAN of unit
+/// 'u1'".
 void TopologyReader::claim(TopologySection& section, const char* key, const std::string& thing,
                            const std::string& scope) {
   if (!claimed_.emplace(scope, thing).second)
@@ -335,17 +337,17 @@ void TopologyReader::read_host_port(TopologySection& section, HostPort& port, co
       break;
   }
   section.no_use({"interface", "addresses", "gateway"},
-                 fmt::format("goes with os = \"tap\"; this host has os = \"{}\"", text));
+                 fmt::format("needs os = \"tap\"; this host has os = \"{}\"", text));
 }
 
-/// A unit serves a limited number of hosts; one too many would learn so only when it joins.
+/// A unit serves a limited number of hosts. Without this check an excess host would fail only when it joins.
 void TopologyReader::check_room(TopologySection& section, const HostNode& host, uint32_t unit_index) {
   const UnitNode& unit = out_.units[unit_index];
   if (++hosts_of_unit_[unit_index] <= unit.hosts_max) return;
   section.fault(
       section.has("unit") ? "unit" : "name",
-      fmt::format("unit '{}' has room for {} hosts, and '{}' is one more: write hosts = {} or more, "
-                  "at most {}, at the unit, or add another unit",
+      fmt::format("unit '{}' serves {} hosts, and '{}' is one more: write hosts = {} or more, at most {}, at "
+                  "the unit, or add another unit",
                   unit.name, unit.hosts_max, host.name, unit.hosts_max + 1, node::kHostsPerUnitMax));
 }
 
@@ -380,12 +382,12 @@ void TopologyReader::read_host(const toml::table& table) {
   out_.hosts.push_back(std::move(node));
 }
 
-/// The file that is played, and the one that is written, if any.
+/// Reads the file to play and, if given, the file to write.
 void TopologyReader::read_pcap(TopologySection& section, node::NicName& nic) {
   nic.output = section.text("output", {});
   nic.argument = section.required_text("input", "frames.pcap");
   if (nic.argument.empty() || nic.argument.find(',') != std::string::npos)
-    section.fault("input", "names a file, without a comma in its name");
+    section.fault("input", "must name a file without a comma in its name");
   if (nic.output == nic.argument)
     section.fault("output", "'output' is the file of 'input': the frames to play would be lost");
   if (!nic.output.empty()) claim(section, "output", fmt::format("file {}", nic.output), "as output");
@@ -395,7 +397,7 @@ void TopologyReader::read_nic(TopologySection& section, UnitNode& node) {
   const std::vector<std::string> words = nic_words();
   node.nic.kind = node::kNicKinds[section.choice("nic", words, 0)].kind;
   const auto goes_with = [&](const char* kinds) {
-    return fmt::format("goes with nic = {}; this unit has {}\"{}\"", kinds,
+    return fmt::format("needs nic = {}; this unit has {}\"{}\"", kinds,
                        section.has("nic") ? "" : "none, which is ", to_string(node.nic.kind));
   };
   switch (node.nic.kind) {
@@ -410,8 +412,7 @@ void TopologyReader::read_nic(TopologySection& section, UnitNode& node) {
       if (node.interface.mac_given) check_mac_free(section, node.name, node.interface.mac);
       section.no_use(
           {"addresses", "gateway"},
-          fmt::format("cannot be set at an interface that exists: ip address and ip route of dev {} "
-                      "do it",
+          fmt::format("cannot be set at an interface that exists; use ip address and ip route with dev {}",
                       node.interface.name));
       break;
     case NicKind::kPcap:
@@ -493,12 +494,12 @@ void TopologyReader::check_something_to_run() const {
         node.spare_ports == 0 ? "" : fmt::format(", beside {} spare ports", node.spare_ports);
     if (count + node.spare_ports > ports)
       topology_fault(file_, *names_.at(node.name),
-                     fmt::format("switch '{}' has {} ports but {} nodes and links hang on it{}", node.name,
-                                 ports, count, spare));
+                     fmt::format("switch '{}' has {} ports but {} nodes and links use it{}", node.name, ports,
+                                 count, spare));
   }
 }
 
-/// A fault for a node, a switch or a port of it, or for a name whose program may come to a spare port.
+/// Reads a fault for a node, a switch or its port, or for the name of a program that may join a spare port.
 void TopologyReader::read_fault_rule(const toml::table& table) {
   TopologySection section(table, file_, "[[fault]]");
   FaultOrder order = read_fault(section);
@@ -541,13 +542,13 @@ Topology TopologyReader::read() {
   const std::vector<const toml::table*> hosts = root.tables("host");
   const std::vector<const toml::table*> units = root.tables("unit");
   const std::vector<const toml::table*> faults = root.tables("fault");
-  root.finish();  // before a table that is spelled wrong is missed
+  root.finish();  // first of all, so that a misspelled table is not reported as a missing one
   for (const toml::table* table : switches) read_switch(*table);
   for (const toml::table* table : links) read_switch_link(*table);
-  for (const toml::table* table : units) read_unit(*table);  // hosts name them
+  for (const toml::table* table : units) read_unit(*table);  // before hosts, which name units
   for (const toml::table* table : hosts) read_host(*table);
 
-  // LIDs follow the file (decisions 2.15), not the order of reading.
+  // LIDs follow the order of the file (decisions 2.15), not of reading.
   std::map<std::pair<unsigned, unsigned>, Endnode*> by_place;
   const auto place = [&](Endnode& node) {
     const toml::source_position at = names_.at(node.name)->source().begin;

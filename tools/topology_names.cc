@@ -1,4 +1,4 @@
-// Names that stay the same from start to start, and the words of the topology's choices.
+// Identifiers that are the same at every start, and the words for link kinds.
 #include <array>
 
 #include "base/fnv.h"
@@ -8,9 +8,9 @@
 namespace weft::tools {
 namespace {
 
-/// FNV-1a, then the finaliser of splitmix64 so that similar names differ in all bits.
+/// FNV-1a, then the finaliser of splitmix64, so that similar names differ in all bits.
 uint64_t stable_hash(std::string_view fabric, std::string_view node, uint32_t index) noexcept {
-  constexpr std::string_view kEnd = "\xFF";  // of a name: "ab", "c" is not "a", "bc"
+  constexpr std::string_view kEnd = "\xFF";  // ends a name, so that "ab", "c" differs from "a", "bc"
   uint64_t hash = kFnvBasis;
   for (const std::string_view part : {fabric, kEnd, node, kEnd}) hash = fnv1a(part, hash);
   hash += index;
@@ -30,7 +30,7 @@ std::string_view to_string(LinkKind kind) noexcept {
 std::vector<uint32_t> next_switches(const Topology& topology, uint32_t from) {
   std::vector<uint32_t> next(topology.switches.size(), kNoSwitch);
   std::vector<uint32_t> reached{from};
-  for (size_t i = 0; i < reached.size(); ++i) {  // breadth first: the shortest way, were there several
+  for (size_t i = 0; i < reached.size(); ++i) {  // breadth first: the shortest path
     const uint32_t here = reached[i];
     for (const SwitchLink& link : topology.switch_links) {
       if (link.from != here && link.to != here) continue;

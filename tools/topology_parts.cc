@@ -16,7 +16,7 @@ using node::OsKind;
 
 namespace {
 
-/// Which lanes go first at the outputs of switches.
+/// Reads which lanes have priority at the outputs of switches.
 void read_lane_order(TopologySection& section, LinkSettings& out) {
   node::LaneOrder& order = out.lane_order;
   const auto read = [&](const char* key, std::vector<node::LaneWeight>& table) {

@@ -1,4 +1,4 @@
-// tools/topology_parts.h -- the parts of a topology file that name no other node: settings of all links,
+// tools/topology_parts.h -- parts of a topology file that name no other node: settings of all links,
 // stations, kinds of OS interface. Internal to the topology reader.
 #pragma once
 
@@ -13,26 +13,27 @@
 
 namespace weft::tools {
 
-/// What [links] says of all links and switches.
+/// Settings in [links], for all links and switches.
 struct LinkSettings {
   node::LinkSpec links;
   bool cut_through = false;
-  node::LaneOrder lane_order;  // of every switch's outputs
+  node::LaneOrder lane_order;  // for the outputs of all switches
 };
 [[nodiscard]] LinkSettings read_link_settings(const toml::table& table, const std::string& file);
 
-/// MAC and MTU, which every kind of host port has.
+/// MAC and MTU, which all kinds of host port have.
 struct Station {
-  uint32_t mtu = 0;  // 0: leave it
+  uint32_t mtu = 0;  // bytes; 0: unchanged
   MacAddress mac{};
-  bool mac_given = false;  // by the file
+  bool mac_given = false;  // set in the file
 };
 [[nodiscard]] Station read_station(TopologySection& section, const MacAddress& default_mac);
 
-/// The kinds of NIC, in the order of node::kNicKinds.
+/// Names of the NIC kinds, in the order of node::kNicKinds.
 [[nodiscard]] std::vector<std::string> nic_words();
 
-/// What `os = "TEXT"` names. "tap" is named by the key 'interface', and a path stands from the root on.
+/// Parses `os = "TEXT"`. The name of a TAP stands in the key 'interface'; the path of a socket must be
+/// absolute.
 [[nodiscard]] node::OsName read_os(const TopologySection& section, const std::string& text);
 
 }  // namespace weft::tools

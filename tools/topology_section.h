@@ -1,6 +1,6 @@
-// tools/topology_section.h -- typed access to one TOML table: every key is asked for by name, a key that was
-// not asked for is an error with its place, and every complaint carries file, line and column. Internal to
-// the topology reader: the only header that shows toml++.
+// tools/topology_section.h -- typed access to one TOML table. Every key is read by name, keys that were never
+// read are errors, and every error has file, line and column. Internal to the topology reader; the only
+// header that includes toml++.
 #pragma once
 
 #include <toml++/toml.h>
@@ -13,7 +13,7 @@
 
 namespace weft::tools {
 
-/// Thrown inside the reader only; parse_topology() turns it into an Error.
+/// Thrown only inside the reader; parse_topology() turns it into an Error.
 struct TopologyFault {
   std::string text;
 };
@@ -22,7 +22,7 @@ struct TopologyFault {
 
 class TopologySection {
  public:
-  /// `what` names the table in messages: "[[host]]". Table and file name outlive the section.
+  /// `what` names the table in messages: "[[host]]". Table and file name must outlive the section.
   TopologySection(const toml::table& table, const std::string& file, std::string what)
       : table_(table), file_(file), what_(std::move(what)) {}
 
@@ -31,17 +31,17 @@ class TopologySection {
   uint32_t number(const char* key, uint32_t lowest, uint32_t highest, uint32_t fallback);
   bool flag(const char* key, bool fallback);
   std::vector<std::string> texts(const char* key);
-  /// The keys are known, but make no sense here: `why` follows "'KEY' " in the complaint about one that
-  /// stands there all the same.
+  /// Fails if one of these keys is present. They exist but do not apply here; `why` follows "'KEY' " in the
+  /// error.
   void no_use(std::initializer_list<const char*> keys, const std::string& why) const;
-  /// Index of the text in `words`.
+  /// Index in `words` of the key's text; `fallback` if the key is missing.
   size_t choice(const char* key, const std::vector<std::string>& words, size_t fallback);
-  /// Tables under [[...key]], or none.
+  /// The tables [[key]]; none if there are none.
   std::vector<const toml::table*> tables(const char* key);
   const toml::table* subtable(const char* key);
 
   [[nodiscard]] bool has(const char* key) const { return table_.contains(key); }
-  /// Reports the first key in file order that was not asked for.
+  /// Fails at the first key in file order that was not read.
   void finish() const;
   [[noreturn]] void fault(const char* key, const std::string& text) const;
   [[noreturn]] void fault_here(const std::string& text) const { topology_fault(file_, table_, text); }

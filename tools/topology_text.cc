@@ -13,7 +13,7 @@ namespace weft::tools {
 namespace {
 
 struct IpAddress {
-  std::array<uint8_t, 16> raw{};  // network order; IPv4 in the first four
+  std::array<uint8_t, 16> raw{};  // network byte order; an IPv4 address has the first four bytes
   uint32_t bytes = 0;             // 4 or 16
 };
 

@@ -52,7 +52,7 @@ Result<control::TrafficFigures> run_traffic(
     const control::TrafficFigures& figures = reply.value().traffic;
     if (!figures.running) return figures;
     if (stopping || !progress || progress(figures)) continue;
-    stopping = true;  // what is on its way still counts
+    stopping = true;  // frames under way still count
     request.action = control::ControlAction::kTrafficStop;
     if (reply = client.ask(control_path, request, kTrafficTimeout); !reply.ok()) return reply.error();
   }

@@ -1,4 +1,5 @@
-// tools/traffic_client.h -- one run of a host's generator, from the asker's side: start, follow, report.
+// tools/traffic_client.h -- one run of a host's traffic generator, seen from the client: start, follow,
+// report.
 #pragma once
 
 #include <functional>
@@ -9,16 +10,16 @@
 
 namespace weft::tools {
 
-/// Starts `run` at the process behind `control_path` and follows it until it has finished. `progress` is
-/// called a few times a second with the figures so far and ends the run early by returning false.
+/// Starts `run` at the process with the control endpoint `control_path` and follows it to its end. `progress`
+/// is called every 50 ms with the figures so far; returning false ends the run early.
 Result<control::TrafficFigures> run_traffic(
     const std::string& control_path, const control::TrafficRun& run,
     const std::function<bool(const control::TrafficFigures&)>& progress);
 
-/// True when everything that was sent came back, whole, once and in order.
+/// True when every frame that was sent came back intact, once and in order.
 [[nodiscard]] bool all_came_back(const control::TrafficFigures& figures) noexcept;
 [[nodiscard]] double gbps_of(const control::TrafficFigures& figures) noexcept;
-/// "frames_sent":...: the fields of the demo's contract and more, without braces.
+/// "frames_sent":...: the JSON fields of docs/json.md, without braces.
 std::string traffic_json_fields(const control::TrafficFigures& figures);
 /// A short table for people.
 std::string traffic_table(const control::TrafficFigures& figures);

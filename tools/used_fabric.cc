@@ -1,6 +1,6 @@
-// How it works: a command that finds no launcher forks one, and waits for its word; of several that do so at
-// once the lock of the state directory lets one go on, and the others find its fabric. A command that comes
-// while a fabric ends waits until it has ended and starts the next one.
+// How it works: a command that finds no launcher forks one and waits for its report. If several commands do
+// so at once, the lock of the state directory lets one launcher continue, and the other commands find its
+// fabric. A command that comes while a fabric is ending waits for the end and starts the next fabric.
 #include "tools/used_fabric.h"
 
 #include <fmt/format.h>
@@ -34,8 +34,9 @@ namespace fs = std::filesystem;
 
 constexpr Duration kReadyWait = 20s;
 constexpr Duration kLookAgain = 1ms;
-/// As many as a switch can have, for a port that no program has joined costs little; fewer where this process
-/// may not have that many descriptors (FabricSetup::check_room()).
+/// The default topology has as many spare ports as a switch can have, because an unused port costs little;
+/// fewer if this process may not open that many descriptors (FabricSetup::check_room()), but at least this
+/// many.
 constexpr uint32_t kFewestSparePorts = 64;
 constexpr rlim_t kDescriptorsPerPort = 4;
 constexpr rlim_t kDescriptorsBesides = 128;
@@ -48,10 +49,10 @@ uint32_t default_spare_ports() {
       std::clamp<rlim_t>(room / kDescriptorsPerPort, kFewestSparePorts, kTopologyPortsMax));
 }
 
-/// Which fabric is meant, and what to start when it does not run.
+/// The wanted fabric, and its topology in case that it must be started.
 struct Plan {
   std::string fabric;
-  std::string file;  // of the topology
+  std::string file;  // path of the topology file
   std::optional<Topology> topology;
 };
 
@@ -60,7 +61,8 @@ bool is_file(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-/// The fabric of the program that started us: an endpoint in its state directory, the directory, or its name.
+/// The fabric named by WEFT_FABRIC of a surrounding program, which holds an endpoint in its state directory,
+/// the directory, or the name.
 std::string surrounding_fabric() {
   std::string text = environment_variable("WEFT_FABRIC");
   for (const std::string_view prefix : {"shm:", "ipc://"}) {
@@ -69,7 +71,7 @@ std::string surrounding_fabric() {
   return text.starts_with('/') ? fs::path(text).filename().string() : text;
 }
 
-/// The fabric that every command means, if it takes programs.
+/// The fabric that commands without --fabric mean, if it has spare ports; else empty.
 std::string fabric_for_programs() {
   Result<SeenFabrics> seen = SeenFabrics::look();
   const std::string meant = seen.ok() ? seen->meant() : std::string();
@@ -101,7 +103,8 @@ Result<Plan> planned(const std::string& choice) {
   return plan;
 }
 
-/// Our own processes are no programs of the fabric, and nothing of the first program's goes into them.
+/// Removes variables by which the launcher's processes would act as programs of the fabric or load libraries
+/// of the first program.
 void forget_program() {
   std::vector<std::string> names{"LD_PRELOAD", "LD_AUDIT"};
   for (char** each = environ; *each != nullptr; ++each) {
@@ -112,7 +115,7 @@ void forget_program() {
   for (const std::string& name : names) unsetenv(name.c_str());
 }
 
-/// The launcher's whole life, in a process of its own.
+/// The launcher's whole life, in its own process.
 int keep_fabric(const Plan& plan, DaemonReport& report) {
   forget_program();
   show_command_line(fmt::format("weft: fabric {}", plan.fabric));
@@ -130,17 +133,16 @@ int keep_fabric(const Plan& plan, DaemonReport& report) {
                   (started ? fmt::format("; see weft logs --fabric {}", plan.fabric) : std::string()));
     return 1;
   }
-  report.ready(kept.empty()
-                   ? std::string()
-                   : fmt::format("the fabric that was started keeps {} of this program, for all that "
-                                 "use it: start it by weft up elsewhere",
-                                 joined(kept)));
+  report.ready(kept.empty() ? std::string()
+                            : fmt::format("the started fabric keeps {} of this program, for all its users; "
+                                          "better start it by weft up elsewhere",
+                                          joined(kept)));
   launcher.watch();
   launcher.stop();
   return 0;
 }
 
-/// `note`: what the user should know of the fabric that was started.
+/// Starts the fabric. `note` is set to a text for the user, or stays empty.
 Status start_fabric(const Plan& plan, std::string& note) {
   if (!plan.topology.has_value())
     return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", plan.fabric)};
@@ -152,7 +154,7 @@ Status start_fabric(const Plan& plan, std::string& note) {
   return {};
 }
 
-/// A launcher runs; is its fabric ready for a program?
+/// A launcher runs. True when its fabric is ready and we are registered as a user.
 bool enter(StateDir& dir, UsedFabric& out) {
   out.record = dir.load();
   return out.record.ready && enter_fabric(dir, out.record, out.use) != UserEntry::kEnding;
@@ -164,14 +166,15 @@ const SpareRecord* find_spare(const RunRecord& record, const std::string& node) 
   return found == record.spare.end() ? nullptr : &*found;
 }
 
-/// The switch that the program around this one joins, if it is of this fabric.
+/// The switch that a surrounding program joined, if it belongs to this fabric; else empty.
 std::string surrounding_switch(const StateDir& dir) {
   const std::string text = environment_variable("WEFT_FABRIC");
   const std::string mine = "shm:" + dir.path() + "/";
   return text.starts_with(mine) ? fs::path(text.substr(mine.size())).stem().string() : std::string();
 }
 
-/// The one with most free ports; the first of equals, and when no switch answers.
+/// The switch with most free spare ports; the first one if several have equally many or a switch does not
+/// answer.
 SpareRecord emptiest(const StateDir& dir, const RunRecord& record) {
   control::ControlClient client;
   Result<SpareView> view = look_at_spare_ports(client, dir, record);
@@ -195,7 +198,7 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
   if (!plan->topology.has_value()) {
     if (Result<StateDir> there = StateDir::open(plan->fabric); !there.ok()) return there.error();
   }
-  // Not only opened: it must be ours alone, because another user could have made it for us.
+  // create() also checks that the directory belongs to this user alone; another user could have prepared it.
   Result<StateDir> dir = StateDir::create(plan->fabric);
   if (!dir.ok()) return dir.error();
   UsedFabric out{std::move(*dir), {}, {}, {}};
@@ -214,7 +217,7 @@ Result<UsedFabric> use_fabric(const std::string& choice) {
 
 Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish) {
   if (record.spare.empty())
-    return Error{fmt::format("no switch of fabric '{}' has spare_ports: give one some in {}", dir.fabric(),
+    return Error{fmt::format("no switch of fabric '{}' has spare_ports; add them to one in {}", dir.fabric(),
                              record.topology)};
   if (!wish.switch_name.empty()) {
     const SpareRecord* const named = find_spare(record, wish.switch_name);

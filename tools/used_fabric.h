@@ -1,4 +1,4 @@
-// tools/used_fabric.h -- the fabric that a program of `weft run` joins: one that runs, or one that is started
+// tools/used_fabric.h -- the fabric that a program of `weft run` joins: a running one, or one that is started
 // for it and ends with its last user.
 #pragma once
 
@@ -12,31 +12,31 @@
 
 namespace weft::tools {
 
-/// Name of the fabric that is started where none is named.
+/// Name of the fabric that is started when none is named.
 inline constexpr std::string_view kDefaultFabric = "default";
-/// What it is made of.
+/// Topology of the default fabric, as TOML.
 [[nodiscard]] std::string default_topology();
 
 struct UsedFabric {
   StateDir dir;
   RunRecord record;
-  UniqueFd use;      // to hold, over exec() too; not valid where `weft down` ends the fabric
-  std::string note;  // what the user should know of a fabric that was started for this call; may be empty
+  UniqueFd use;      // to be held, also over exec(); not valid if only `weft down` ends the fabric
+  std::string note;  // text for the user about a fabric that this call started; may be empty
 };
 
-/// `choice`: the name of a running fabric, a topology file, or empty for the one that WEFT_FABRIC names, else
-/// the one that every command means (tools/fabric_choice.h) if it has spare ports, else the default one.
-/// What does not run is started where there is a topology for it; concurrent callers start it once.
+/// `choice`: the name of a running fabric, a topology file, or empty. Empty means the fabric in WEFT_FABRIC,
+/// else the one that commands without --fabric mean (tools/fabric_choice.h) if it has spare ports, else the
+/// default one. A fabric that does not run is started if its topology is known; concurrent callers start it
+/// once.
 Result<UsedFabric> use_fabric(const std::string& choice);
 
-/// Where a program joins.
+/// Wishes about the place to join.
 struct JoinWish {
   std::string switch_name;  // empty: any
-  std::string node;         // of weft run --node; may be empty
+  std::string node;         // name of weft run --node; may be empty
 };
-/// The switch that is wished for; else the one that the name's LID belongs to, else that of the program
-/// around this one, else the one with most free spare ports. Fails when no switch has any, or not the one
-/// named.
+/// The wanted switch; else the one that owns the name's LID, else the one of a surrounding program, else the
+/// one with most free spare ports. Fails when no switch has spare ports or the wanted one has none.
 Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish);
 
 }  // namespace weft::tools

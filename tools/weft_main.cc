@@ -1,4 +1,4 @@
-// weft: one program, a table of subcommands.
+// weft: one program with a table of subcommands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,20 +22,20 @@ struct Subcommand {
 };
 
 constexpr std::array kSubcommands{
-    Subcommand{"run", "run a program of the verbs on a fabric, which is started if need be", command_run},
+    Subcommand{"run", "run a program that uses RDMA verbs on a fabric", command_run},
     Subcommand{"shell", "start a shell whose programs run on a fabric", command_shell},
-    Subcommand{"devices", "which endnodes are on the spare ports", command_devices},
-    Subcommand{"doctor", "what may keep programs from running, and how to mend it", command_doctor},
-    Subcommand{"up", "start a fabric from a topology file and watch over it", command_up},
+    Subcommand{"devices", "list the endnodes on the spare ports", command_devices},
+    Subcommand{"doctor", "find what keeps programs from running, and the remedy", command_doctor},
+    Subcommand{"up", "start a fabric from a topology file and supervise it", command_up},
     Subcommand{"down", "end a running fabric", command_down},
-    Subcommand{"status", "what runs, and in which state it is", command_status},
-    Subcommand{"stat", "counters of ports, lanes, queue pairs and pools; what blocks", command_stat},
-    Subcommand{"logs", "what the processes have logged", command_logs},
+    Subcommand{"status", "list processes and programs with their states", command_status},
+    Subcommand{"stat", "show counters of ports, lanes, queue pairs and pools, and what blocks", command_stat},
+    Subcommand{"logs", "print the logs of the processes", command_logs},
     Subcommand{"exec", "run a command in the network namespace of a node", command_exec},
     Subcommand{"traffic", "drive the traffic generator of a host", command_traffic},
-    Subcommand{"nic", "what a host's LAN NIC says: settings, filters, statistics", command_nic},
-    Subcommand{"capture", "write the Ethernet frames at a driver to a pcapng file", command_capture},
-    Subcommand{"fault", "lose, delay, double or cut cells on demand; freeze or kill a node", command_fault},
+    Subcommand{"nic", "show a host's LAN NIC and its statistics, set its filters", command_nic},
+    Subcommand{"capture", "write the frames or cells of a node to a pcapng file", command_capture},
+    Subcommand{"fault", "lose, delay or duplicate cells, cut links, freeze or kill a node", command_fault},
     Subcommand{"demo", "run a small fabric, send frames through it, check every byte", command_demo},
     Subcommand{"keygen", "make CURVE keys for links between machines", command_keygen},
 };

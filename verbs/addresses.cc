@@ -14,11 +14,11 @@ namespace {
 
 constexpr int kRoceAddresses = 3;
 constexpr int kRoceVersions = 2;
-/// Programs that want none in particular have all bits set (UCX).
+/// Programs that request no particular flow label set all bits of the field, beyond the 20 that it has (UCX).
 constexpr uint32_t kFlowLabelMask = 0xF'FFFF;
 constexpr size_t kLidAt = sizeof(Gid) - sizeof(uint16_t);
 
-/// Of the MAC address 02:57:45:46 and the LID.
+/// Interface identifier made from the MAC address 02:57:45:46:LID.
 Gid mac_gid(Lid lid) noexcept {
   Gid out{};
   store_be(out.data(), kLinkLocalPrefix);

@@ -1,5 +1,5 @@
-// verbs/c_call.h -- what every exported function has: C linkage, visibility, and nothing that is thrown
-// through it.
+// verbs/c_call.h -- what every exported function needs: C linkage, visibility, and a guard against
+// exceptions.
 #pragma once
 
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 namespace weft::verbs {
 
-/// An errno as most verbs return it, set as well.
+/// For calls that return an errno value: sets errno too.
 inline int fail(int error) noexcept {
   if (error != 0) errno = error;
   return error;
@@ -23,18 +23,19 @@ inline int fail(int error) noexcept {
 inline int fail(hca::Answer answer) noexcept {
   return fail(hca::to_errno(answer));
 }
-/// For calls that return -1 and say why in errno.
+/// For calls that return -1 and set errno.
 inline int failed(int error) noexcept {
   errno = error;
   return -1;
 }
-/// For calls that return a pointer.
+/// For calls that return a null pointer and set errno.
 inline decltype(nullptr) no_object(int error) noexcept {
   errno = error;
   return nullptr;
 }
 
-/// Programs read how many events of an object they have acknowledged in its struct, under its mutex.
+/// Adds to an object's count of acknowledged events. Programs read the count in the C struct, under its
+/// mutex.
 template <class C>
 void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
   pthread_mutex_lock(&object.mutex);
@@ -43,7 +44,7 @@ void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
   pthread_mutex_unlock(&object.mutex);
 }
 
-/// `call()`; ENOMEM, as errno and by `failed`, for what it throws.
+/// Calls `call()`. If it throws, sets errno to ENOMEM and returns `failed`.
 template <class Call, class T>
 auto no_throw(T failed, Call&& call) noexcept -> decltype(call()) {
   try {
@@ -54,15 +55,15 @@ auto no_throw(T failed, Call&& call) noexcept -> decltype(call()) {
   }
 }
 
-/// The same for calls that may make system calls: they are no cancellation points. What post and poll need
-/// of the kernel has a shield of its own (hca/device_core.cc).
+/// Like no_throw(), for calls that may enter the kernel: the shield keeps them from being cancellation
+/// points. Post and poll do not use it; hca/device_core.cc shields their system calls.
 template <class Call, class T>
 auto guarded(T failed, Call&& call) noexcept -> decltype(call()) {
   const CancelShield shield;
   return no_throw(failed, call);
 }
 
-/// Calls `undo` at the end of its scope, which an exception may be, unless it was dismissed.
+/// Calls `undo` when the scope ends, also by an exception, unless dismiss() was called.
 template <class Undo>
 class UndoUnlessDone {
  public:

@@ -24,13 +24,14 @@ thread_local constinit YieldPolicy yield_policy;
 
 namespace {
 
-/// A CQ may have more entries than asked for. ib_send_lat -e asks for one and takes one for each message,
-/// if it is there: after an acknowledgement that was lost the queue holds one more all the time.
+/// Least size of a CQ; a CQ may have more entries than requested. ib_send_lat -e requests one entry and polls
+/// one per message. After a lost acknowledgement its queue permanently holds one entry more.
 constexpr uint32_t kCqesAtLeast = 16;
-/// Taken from the adapter at a time, and kept on the stack.
+/// Completions taken from the adapter per call; they are kept on the stack.
 constexpr size_t kPolledAtATime = 16;
 
-/// CQs of a channel. A program may read the field; threads of it make and destroy CQs at once.
+/// Number of CQs that use the channel. The program may read the field while its threads create and destroy
+/// CQs.
 std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
   return std::atomic_ref<int>(channel.refcnt);
 }
@@ -84,11 +85,12 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
   OpenContext& opened = ours(context);
   const adapter::AdapterLimits& most = *opened.limits;
   if (request.entries == 0 || request.entries > most.cqes_per_queue) {
-    explain("ibv_create_cq: cqe {}: 1 to {} are possible", request.entries, most.cqes_per_queue);
+    explain("ibv_create_cq: cqe {}: must be 1 to {}", request.entries, most.cqes_per_queue);
     return no_object(EINVAL);
   }
   if (request.vector >= most.completion_vectors) {
-    explain("ibv_create_cq: comp_vector {}: there are {}, from 0", request.vector, most.completion_vectors);
+    explain("ibv_create_cq: comp_vector {}: the device has {}, numbered from 0", request.vector,
+            most.completion_vectors);
     return no_object(EINVAL);
   }
   auto out = std::make_unique<Cq>();
@@ -130,7 +132,7 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_comp_channel: {} CQs still hang on it", users_of(*channel).load());
+    explain("ibv_destroy_comp_channel: {} CQs still use it", users_of(*channel).load());
     return fail(answer);
   }
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
@@ -154,7 +156,8 @@ WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
     const hca::Answer answer =
         entries > 0 ? queue.object->resize(static_cast<uint32_t>(entries)) : hca::Answer::kInvalid;
     if (answer != hca::Answer::kOk) {
-      explain("ibv_resize_cq: cqe {}: out of range, or {} entries wait", entries, queue.object->query().fill);
+      explain("ibv_resize_cq: cqe {}: out of range, or less than the {} entries in the queue", entries,
+              queue.object->query().fill);
       return fail(answer);
     }
     cq->cqe = static_cast<int>(queue.object->query().depth);
@@ -166,7 +169,7 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   Cq& queue = ours(cq);
   const hca::Answer answer = ours(cq->context).context->destroy(queue.object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_cq: QPs still complete there");
+    explain("ibv_destroy_cq: QPs still use it");
     return fail(answer);
   }
   if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
@@ -185,7 +188,7 @@ WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
   return 0;
 }
 
-/// The field is the program's to read, so it is counted before the CQ may go.
+/// Counts first in the C struct: after the count of the adapter's object, another thread may destroy the CQ.
 WEFT_VERBS_API void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
   count_acknowledged(*cq, cq->comp_events_completed, count);
   ours(cq).object->ack_events(count);

@@ -1,4 +1,4 @@
-// verbs/completion.h -- completions as libibverbs has them, and CQs of both kinds.
+// verbs/completion.h -- completions in libibverbs' form, and making CQs of both kinds.
 #pragma once
 
 #include <endian.h>
@@ -13,12 +13,12 @@
 
 namespace weft::verbs {
 
-/// Why a request failed: the code of its Reason (messages/failure.h). 0 for one that did not.
+/// vendor_err of a completion: the code of the failure's Reason (messages/failure.h); 0 on success.
 [[nodiscard]] inline uint32_t vendor_code_of(const adapter::WorkCompletion& entry) noexcept {
   return entry.status == adapter::WcStatus::kSuccess ? 0 : entry.imm;
 }
 
-/// Immediate data in network order, or the key that was invalidated.
+/// Immediate data in network byte order, or the invalidated key.
 [[nodiscard]] inline uint32_t imm_of(const adapter::WorkCompletion& entry) noexcept {
   return (entry.flags & adapter::kWcWithInvalidate) != 0 ? entry.invalidated.value() : htobe32(entry.imm);
 }
@@ -29,13 +29,13 @@ namespace weft::verbs {
   return entry.flags & kKnown;
 }
 
-/// Of this thread, whichever queues it polls.
+/// One per thread, for all queues that the thread polls.
 extern thread_local constinit YieldPolicy yield_policy;
 
-/// A poll as a program makes it. `poll(at)` looks once, and tells when; less than nothing is a failure. A
-/// program that spins offers its core when there is nothing: the switch, or the peer it waits for, may have
-/// no other. Then it looks again, for what has come meanwhile comes before anything that the program asks
-/// about next, such as the end of the connection.
+/// One poll call of a program. `poll(at)` looks once and stores the time of the look in `at`; a negative
+/// result is a failure. If the queue is empty, the calling thread may yield its core: the switch, or the peer
+/// that the program waits for, may need it. After a yield it looks again: a completion that arrived meanwhile
+/// must be seen before the program checks anything else, such as the end of the connection.
 template <class Poll>
 [[nodiscard]] int poll_and_yield(Poll&& poll) noexcept {
   YieldPolicy& yield = yield_policy;
@@ -58,7 +58,7 @@ struct CqRequest {
   ibv_comp_channel* channel = nullptr;
   void* user = nullptr;
 };
-/// Null, and errno, when there can be none.
+/// Null, with errno set, when the CQ cannot be made.
 [[nodiscard]] Cq* make_cq(ibv_context* context, const CqRequest& request);
 
 }  // namespace weft::verbs

@@ -1,4 +1,5 @@
-// The connection management of this process, for the preloaded object (preload/): names of node WEFT_1.
+// The connection management of this process. The preloaded object (preload/) finds these functions by name;
+// their symbol version is node WEFT_1.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -28,12 +29,14 @@ PerProcess<rdma_cm::CmService>& current() noexcept {
   return instance;
 }
 
-/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+/// Runs before the process has other threads: if fork() happened while another thread created the object, the
+/// child would wait for that thread for ever.
 [[gnu::constructor]] void make_service_at_load() {
   static_cast<void>(current());
 }
 
-/// Beside the switch's socket, if that is a file: one for each network namespace, whose addresses are meant.
+/// File that lists the ports in use. It stands beside the switch's socket, if that is a file. There is one
+/// per network namespace, because IP addresses belong to a namespace.
 std::string ports_file(const std::string& endpoint) {
   const size_t path = endpoint.find('/');
   const bool is_file = endpoint.starts_with("shm:") || endpoint.starts_with("ipc:");
@@ -75,8 +78,9 @@ rdma_cm::CmService* service() {
   });
 }
 
-/// Where this process shows its device; empty: nowhere. Each process has a tree of its own, also those of one
-/// `weft run`, and those of one number in two namespaces of processes.
+/// The directory in which this process shows its device; empty when WEFT_SYSFS is not set. Each process has
+/// its own, even within one `weft run`. The inode of the PID namespace distinguishes equal process ids of two
+/// namespaces.
 std::string system_root() {
   const char* all = secure_getenv("WEFT_SYSFS");
   struct stat space {};
@@ -84,8 +88,8 @@ std::string system_root() {
   return fmt::format("{}/{}.{}", all, space.st_ino, getpid());
 }
 
-/// exit(), or the end of main(): what a kernel does for a process that has ended is done before it ends.
-/// Nothing can be when exit() was called by a signal handler that has interrupted the device.
+/// Runs at exit() or the end of main() and does what a kernel does for a process that has ended. Does nothing
+/// if exit() was called by a signal handler that interrupted a call of the device.
 [[gnu::destructor]] void end_orderly() noexcept {
   ProcessNode* node = ProcessNode::joined();
   if (node == nullptr || !node->device().answers(hca::kFinishMax)) return;
@@ -115,7 +119,7 @@ WEFT_VERBS_API ssize_t weft_cm_write(int descriptor, const void* data, size_t by
   return done >= 0 ? done : failed(static_cast<int>(-done));
 }
 
-/// The descriptor is closed; `copy`, which dup() made of it, is the channel from now on.
+/// After dup() of the channel and close() of `descriptor`, the copy takes over the channel.
 WEFT_VERBS_API int weft_cm_move(int descriptor, int copy) {
   weft::rdma_cm::CmService* known = current().last();
   const int done = known != nullptr ? known->move(descriptor, copy) : -EBADF;
@@ -133,8 +137,8 @@ WEFT_VERBS_API int weft_cm_close(int descriptor) {
   return done == 0 ? 0 : failed(-done);
 }
 
-/// Writes the files that show our device below /sys/class, or their counters anew, and puts into `out` the
-/// directory that stands for /sys. 0, or -1 when there is none.
+/// Writes the files that show our device below /sys/class, or renews their counters. Stores in `out` the
+/// directory that stands for /sys. Returns 0, or -1 when there is none.
 WEFT_VERBS_API int weft_system_root(char* out, size_t bytes) {
   return guarded(-1, [&] {
     const std::string root = system_root();

@@ -20,7 +20,7 @@ void set_operations(verbs_context& wide) noexcept {
   wide.create_srq_ex = create_srq_ex;
   wide.get_srq_num = get_srq_num;
   wide.open_xrcd = open_xrcd;
-  wide.close_xrcd = close_xrcd;  // called without a look at it
+  wide.close_xrcd = close_xrcd;  // programs call it without testing for null
   wide.alloc_td = alloc_td;
   wide.dealloc_td = dealloc_td;
   wide.alloc_parent_domain = alloc_parent_domain;

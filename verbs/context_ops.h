@@ -1,4 +1,4 @@
-// verbs/context_ops.h -- calls that programs reach through the tables of a context, not by name.
+// verbs/context_ops.h -- calls that programs reach through the two tables of a context, not by symbol name.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,8 @@ namespace weft::verbs {
 void set_operations(verbs_context& wide) noexcept;
 
 // verbs/query.cc
-/// Of the struct before it grew, which programs pass that were built then or find the symbol themselves.
+/// Size of ibv_port_attr before it grew. Programs built against the old struct pass it, and so do programs
+/// that look the symbol up themselves.
 inline constexpr size_t kOldPortAttrBytes = 48;
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* out, size_t bytes) noexcept;
 int query_device(ibv_context* context, ibv_device_attr* out) noexcept;

@@ -1,4 +1,4 @@
-// Extended completion queues: an entry is read field by field.
+// Extended completion queues: the program reads each completion field by field.
 #include <infiniband/verbs.h>
 
 #include <ctime>
@@ -31,7 +31,8 @@ uint64_t nanoseconds(clockid_t clock) noexcept {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// Entries are taken one by one: what is left in the queue goes with its QP when that ends, as entries do.
+/// Fills the program's struct from the entry just taken. Entries are taken one at a time, so that those still
+/// queued can be removed with their QP when it is destroyed.
 int show(ibv_cq_ex* cq, int got) noexcept {
   if (got <= 0) return got == 0 ? ENOENT : EIO;
   const Cq& queue = ours<Cq>(cq);
@@ -40,7 +41,7 @@ int show(ibv_cq_ex* cq, int got) noexcept {
   return 0;
 }
 
-/// Until end_poll() the entry that is shown is the caller's: another thread waits here and in ibv_poll_cq().
+/// The shown entry belongs to the caller until end_poll(). Another thread waits here or in ibv_poll_cq().
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
@@ -50,8 +51,9 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (answer != 0 && queue.lock != nullptr) queue.lock->leave();
   return answer;
 }
-/// A program that arms the queue and then begins a batch takes what comes meanwhile with the next event:
-/// ibv_rc_pingpong -e -t takes an event without an entry for an error.
+/// An entry whose completion event the program has not taken yet ends the batch. Otherwise a program that
+/// arms the queue and then polls would later take an event without an entry, which ibv_rc_pingpong -e -t
+/// treats as an error.
 int next_poll(ibv_cq_ex* cq) noexcept {
   Cq& queue = ours<Cq>(cq);
   return show(cq, queue.object->poll_next(queue.shown));
@@ -136,12 +138,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
     if ((attr->comp_mask & ~kKnownCqMask) != 0 || (flags & ~kKnownFlags) != 0 ||
         (attr->wc_flags & ~kFields) != 0) {
       explain(
-          "ibv_create_cq_ex: comp_mask {:#x}, flags {:#x}, wc_flags {:#x}: {:#x}, {:#x}, {:#x} are possible",
+          "ibv_create_cq_ex: comp_mask {:#x}, flags {:#x}, wc_flags {:#x}: only {:#x}, {:#x}, {:#x} are "
+          "supported",
           attr->comp_mask, flags, attr->wc_flags, kKnownCqMask, kKnownFlags, kFields);
       return no_object(EOPNOTSUPP);
     }
     const bool locked = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) == 0;
-    auto lock = locked ? std::make_unique<CallLock>() : nullptr;  // before the CQ: it may find no memory
+    // Before the CQ, because this allocation may throw.
+    auto lock = locked ? std::make_unique<CallLock>() : nullptr;
     Cq* made = make_cq(context, {.entries = attr->cqe,
                                  .vector = attr->comp_vector,
                                  .channel = attr->channel,
@@ -153,7 +157,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
   });
 }
 
-/// Notifications are not held back: moderation that is asked for is refused, as it is not offered.
+/// Moderation is not offered; events are not delayed.
 int modify_cq(ibv_cq* /*cq*/, ibv_modify_cq_attr* attr) noexcept {
   explain("ibv_modify_cq: attr_mask {:#x}: moderation is not offered", attr->attr_mask);
   return fail(EOPNOTSUPP);

@@ -1,5 +1,5 @@
-// The list of devices, opening and closing. There is one device, whose struct lives as long as the process:
-// librdmacm compares lists by pointer.
+// The list of devices, and opening and closing. There is one device. Its struct lives as long as the process,
+// because librdmacm compares the pointers of two lists.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,8 +21,8 @@
 namespace weft::verbs {
 namespace {
 
-/// Libraries of vendors look at private fields behind the struct before they know whose device it is; they
-/// find zero there.
+/// Vendor libraries read private fields behind the struct before they know whose device it is. They must find
+/// zeros.
 struct ListedDevice {
   ibv_device device{};
   std::array<std::byte, 4096> slack{};
@@ -52,7 +52,8 @@ ibv_device* the_device() {
   return &listed->device;
 }
 
-/// Of this process, to be found again by a descriptor. Never destroyed: threads open devices until it ends.
+/// Open devices of this process, so that ibv_import_device() can find them by descriptor. Never destroyed:
+/// threads may open devices until the process ends.
 struct OpenDevices {
   ForkedMutex mutex;
   std::vector<std::weak_ptr<OpenDevice>> all;
@@ -62,7 +63,8 @@ OpenDevices& open_devices() {
   return *instance;
 }
 
-/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+/// Runs before the process has other threads: if fork() happened while another thread created the object, the
+/// child would wait for that thread for ever.
 [[gnu::constructor]] void make_list_at_load() {
   static_cast<void>(open_devices());
 }
@@ -135,7 +137,7 @@ using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functio
 WEFT_VERBS_API ibv_device** ibv_get_device_list(int* count) {
   return guarded(static_cast<ibv_device**>(nullptr), [&] {
     const bool there = ProcessNode::get() != nullptr;
-    // A list of pointers it is. NOLINTNEXTLINE(bugprone-sizeof-expression)
+    // The size is that of a pointer, on purpose. NOLINTNEXTLINE(bugprone-sizeof-expression)
     auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
     if (list == nullptr) throw std::bad_alloc();
     if (there) list[0] = the_device();
@@ -176,7 +178,8 @@ WEFT_VERBS_API int ibv_close_device(ibv_context* context) {
   });
 }
 
-/// One more context for a device that this process has open: what another process has is out of reach.
+/// Makes another context for a device that this process has open. A device of another process cannot be
+/// imported.
 WEFT_VERBS_API ibv_context* ibv_import_device(int fd) {
   return guarded(static_cast<ibv_context*>(nullptr), [&]() -> ibv_context* {
     std::shared_ptr<OpenDevice> open = find_open(fd);

@@ -15,8 +15,8 @@ namespace weft::verbs {
 namespace {
 
 constexpr size_t kCacheLine = 64;
-constexpr uint32_t kLogAlignmentMax = 12;  // a page
-constexpr uint64_t kUnit = 4;              // of what is copied, and of where
+constexpr uint32_t kLogAlignmentMax = 12;  // 4 KiB, one page
+constexpr uint64_t kUnit = 4;              // bytes; copies have multiples of it as size and offset
 
 std::atomic<size_t>& bytes_in_use() noexcept {
   static std::atomic<size_t> bytes{0};
@@ -31,8 +31,10 @@ struct Dm {
 
 int refuse_copy(uint64_t offset, size_t bytes) noexcept {
   return guarded(EINVAL, [&] {
-    explain("ibv_memcpy_to_dm, ibv_memcpy_from_dm: {} bytes at {}: multiples of {} within it", bytes, offset,
-            kUnit);
+    explain(
+        "ibv_memcpy_to_dm, ibv_memcpy_from_dm: {} bytes at offset {}: must be multiples of {} within the "
+        "memory",
+        bytes, offset, kUnit);
     return fail(EINVAL);
   });
 }
@@ -92,13 +94,14 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept {
   return guarded(static_cast<ibv_dm*>(nullptr), [&]() -> ibv_dm* {
     static std::atomic<uint32_t> handles{0};
     if (attr->comp_mask != 0 || attr->log_align_req > kLogAlignmentMax || attr->length == 0) {
-      explain("ibv_alloc_dm: comp_mask {:#x}, log_align_req {}, length {}: 0, at most {}, at least 1",
+      explain("ibv_alloc_dm: comp_mask {:#x}, log_align_req {}, length {}: must be 0, at most {}, at least 1",
               attr->comp_mask, attr->log_align_req, attr->length, kLogAlignmentMax);
       return no_object(EINVAL);
     }
     std::shared_ptr<DeviceMemory> memory = DeviceMemory::make(attr->length, attr->log_align_req);
     if (memory == nullptr) {
-      explain("ibv_alloc_dm: length {}: of {} bytes there is less left", attr->length, kDeviceMemoryBytes);
+      explain("ibv_alloc_dm: length {}: less is left of the device's {} bytes", attr->length,
+              kDeviceMemoryBytes);
       return no_object(ENOMEM);
     }
     const uint32_t handle = ++handles;
@@ -124,11 +127,14 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
     const std::shared_ptr<DeviceMemory>& memory = ours<Dm>(dm).memory;
     if ((access & IBV_ACCESS_ZERO_BASED) == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0 ||
         !memory->holds(offset, length)) {
-      explain("ibv_reg_dm_mr: {} bytes at {}, access {:#x}: within it, zero-based, not on demand", length,
-              offset, access);
+      explain(
+          "ibv_reg_dm_mr: {} bytes at offset {}, access {:#x}: must be within the memory, zero-based, not on "
+          "demand",
+          length, offset, access);
       return no_object(EINVAL);
     }
-    // A region of no bytes, which programs make, is one whose only byte no request reaches.
+    // Programs register regions of length 0. Such a region is registered with one byte that no request may
+    // access.
     ibv_mr* made = register_memory({.pd = pd,
                                     .addr = memory->at(offset),
                                     .length = std::max(length, size_t{1}),
@@ -152,7 +158,7 @@ WEFT_VERBS_API ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
   return guarded(static_cast<ibv_dm*>(nullptr), [&]() -> ibv_dm* {
     std::shared_ptr<DeviceMemory> memory = ours(context).device->memories.find(handle);
     if (memory == nullptr) {
-      explain("ibv_import_dm: handle {}: this device has none", handle);
+      explain("ibv_import_dm: handle {}: this device has no such memory", handle);
       return no_object(ENOENT);
     }
     return shown(context, std::move(memory), handle, true);

@@ -1,4 +1,4 @@
-// verbs/device_memory.h -- memory of the device: here a piece of the process's memory that programs reach by
+// verbs/device_memory.h -- device memory. Here it is ordinary memory of the process; programs reach it by
 // copies and peers by a region over it.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace weft::verbs {
 
-/// Of a process, together.
+/// Limit for all device memory of a process together.
 inline constexpr size_t kDeviceMemoryBytes = size_t{1} << 20;
 
 class DeviceMemory {
  public:
-  /// Zeroed. Null when the device has not so much left.
+  /// Zeroed memory. Null when less than `bytes` is left of kDeviceMemoryBytes.
   static std::shared_ptr<DeviceMemory> make(size_t bytes, uint32_t log_alignment);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;

@@ -1,4 +1,4 @@
-// Protection domains; thread domains and parent domains, which are made of one.
+// Protection domains. Thread domains, and parent domains, which are made from a protection domain.
 #include <infiniband/verbs.h>
 
 #include <memory>
@@ -11,7 +11,8 @@
 namespace weft::verbs {
 namespace {
 
-/// Of newer headers: memory may be shared with the host of a confidential guest. Here it need not be.
+/// Flag of newer headers: allows memory that is shared with the host of a confidential guest. It changes
+/// nothing here.
 constexpr uint32_t kMayShareMemory = 1U << 2;
 constexpr uint32_t kKnownDomainMask =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kMayShareMemory;
@@ -28,7 +29,7 @@ std::unique_ptr<Pd> shown_domain(ibv_context* context, hca::ProtectionDomain* ob
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) noexcept {
   return guarded(static_cast<ibv_td*>(nullptr), [&]() -> ibv_td* {
     if (attr->comp_mask != 0) {
-      explain("ibv_alloc_td: comp_mask {:#x}: nothing is possible", attr->comp_mask);
+      explain("ibv_alloc_td: comp_mask {:#x}: must be 0", attr->comp_mask);
       return no_object(EOPNOTSUPP);
     }
     auto out = std::make_unique<Td>();
@@ -43,11 +44,11 @@ int dealloc_td(ibv_td* td) noexcept {
   return 0;
 }
 
-/// Queues are not made of a program's memory, so allocators of a parent domain have nothing to do.
+/// The allocators of a parent domain are never called: queues are not made from the program's memory.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) noexcept {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
     if ((attr->comp_mask & ~kKnownDomainMask) != 0 || attr->pd == nullptr) {
-      explain("ibv_alloc_parent_domain: comp_mask {:#x}: {:#x} are possible, and a PD must be",
+      explain("ibv_alloc_parent_domain: comp_mask {:#x}: only bits {:#x} are supported, and a PD is required",
               attr->comp_mask, kKnownDomainMask);
       return no_object(EINVAL);
     }
@@ -88,7 +89,7 @@ WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
 WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
   Pd& domain = ours<Pd>(pd);
   if (domain.users != 0) {
-    explain("ibv_dealloc_pd: {} parent domains or buffers are made of it", domain.users.load());
+    explain("ibv_dealloc_pd: {} parent domains or buffers still use it", domain.users.load());
     return fail(EBUSY);
   }
   if (domain.parent == nullptr && !domain.imported) {
@@ -107,7 +108,7 @@ WEFT_VERBS_API ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
     hca::ProtectionDomain* object = ours(context).device->domains.find(handle);
     if (object == nullptr) {
-      explain("ibv_import_pd: handle {}: this device has none", handle);
+      explain("ibv_import_pd: handle {}: this device has no such PD", handle);
       return no_object(ENOENT);
     }
     std::unique_ptr<Pd> out = shown_domain(context, object);

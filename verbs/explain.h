@@ -1,5 +1,5 @@
-// verbs/explain.h -- WEFT_DEBUG: what the process says of itself on standard error. "verbs": why a call was
-// refused, in one line. Why there is no device at all is said without it.
+// verbs/explain.h -- WEFT_DEBUG: lines about the process on standard error. With "verbs", one line says why a
+// call was refused. The reason why there is no device is printed without it.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,13 +9,13 @@
 
 namespace weft::verbs {
 
-/// WEFT_DEBUG has this word. The first call says on standard error which of its words are not known.
+/// WEFT_DEBUG has this word. The first call prints a line about words in WEFT_DEBUG that are unknown.
 [[nodiscard]] bool debug_names(std::string_view word) noexcept;
-/// It has "verbs". Read once.
+/// WEFT_DEBUG has "verbs". Read once.
 [[nodiscard]] bool explains() noexcept;
 void explain_line(std::string_view text) noexcept;
 
-/// Whether or not WEFT_DEBUG says so: once for each process, every time with WEFT_DEBUG=verbs.
+/// Prints the line once per process, whether or not WEFT_DEBUG is set, and every time with WEFT_DEBUG=verbs.
 void explain_once(std::string_view text) noexcept;
 
 template <class... Args>

@@ -7,7 +7,7 @@
 namespace weft::verbs {
 namespace {
 
-/// Nothing was heard of the peer.
+/// The peer has sent no answer.
 bool is_silence(Reason reason) noexcept {
   return reason == Reason::kPeerNeverAnswered || reason == Reason::kPeerWentSilent;
 }

@@ -1,5 +1,5 @@
-// verbs/failure_lines.h -- WEFT_DEBUG=verbs: each failed request, and each refused message of a peer, in one
-// line. Where a peer does not answer, faults on demand that may be why are named.
+// verbs/failure_lines.h -- WEFT_DEBUG=verbs: one line for each failed request and for each refused message of
+// a peer. If a peer does not answer, the line also names faults on demand that may be the cause.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace weft::verbs {
 
 class FailureLines final : public hca::FailureSink {
  public:
-  /// @param endpoint  of the switch
+  /// @param endpoint  endpoint of the switch
   explicit FailureLines(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   /// GUID of this process's port.
   void set_guid(Guid guid) noexcept { guid_.store(guid.value(), std::memory_order_relaxed); }

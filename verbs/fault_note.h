@@ -1,4 +1,5 @@
-// verbs/fault_note.h -- which faults on demand may be why a peer is silent, from the page of the switch.
+// verbs/fault_note.h -- reads the switch's stats page for faults on demand that may explain why a peer is
+// silent.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace weft::verbs {
 
 /// "; fault s1:5 is in force for this program and has struck 12 cells" for each rule of the switch at
-/// `endpoint` that has struck; empty where there is none, or the switch is not of this machine.
+/// `endpoint` that has struck a cell. Empty when there is none, or when the switch runs on another machine.
 /// @param own  GUID of this process's port
 [[nodiscard]] std::string fault_note(const std::string& endpoint, Guid own);
 

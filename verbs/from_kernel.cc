@@ -1,4 +1,5 @@
-// librdmacm gets attributes in the form of the kernel's interface and has them turned into those of verbs.
+// librdmacm gets attributes in the form of the kernel interface. These calls convert them to the form of
+// verbs.
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_sa.h>
@@ -24,7 +25,8 @@ void copy_ah(const ib_uverbs_ah_attr& in, ibv_ah_attr& out) noexcept {
   out.port_num = in.port_num;
 }
 
-/// All but the GIDs, which are a struct on one side: the two structs differ in the width of some members.
+/// Copies everything but the GIDs, which one of the two structs wraps in a type. The structs differ in the
+/// width of some members.
 template <class From, class To>
 void copy_path(const From& in, To& out) noexcept {
   out.dlid = in.dlid;

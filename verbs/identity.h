@@ -1,4 +1,4 @@
-// verbs/identity.h -- who the device says it is: to programs through libibverbs, and below /sys/class.
+// verbs/identity.h -- identity of the device as programs see it through libibverbs and below /sys/class.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,13 +9,13 @@
 
 namespace weft::verbs {
 
-/// "WEF", which no vendor has.
+/// "WEF". No vendor has this identifier.
 inline constexpr uint32_t kVendorId = 0x574546;
 inline constexpr uint32_t kVendorPart = 1;
 inline constexpr const char* kFirmware = kProgramVersion;
 inline constexpr uint16_t kSubnetManagerLid = 1;
 
-/// What its port can do.
+/// Capability flags of a port.
 [[nodiscard]] constexpr uint32_t port_capabilities(bool roce) noexcept {
   return IBV_PORT_CM_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP | (roce ? uint32_t{IBV_PORT_IP_BASED_GIDS} : 0U);
 }

@@ -1,4 +1,4 @@
-// Protection domains, memory regions, windows and address handles.
+// Memory regions, memory windows and address handles.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 
@@ -18,14 +18,14 @@
 namespace weft::verbs {
 namespace {
 
-/// Rights that regions of the adapter know. That memory is paged on demand is no news, as none is ever
-/// pinned, and huge pages are as good as others.
+/// Rights that the adapter's regions have. The other known flags are hints without effect: memory is never
+/// pinned, so all of it may be paged on demand, and huge pages need no special treatment.
 constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
 constexpr size_t kRegionBytesMax = SIZE_MAX >> 1;
 constexpr unsigned kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
 
-/// Destroys what hangs on the C object, then frees it.
+/// Destroys the adapter's object, then frees the C object.
 template <class Ours>
 int end(Ours& object, ibv_context* context) noexcept {
   const hca::Answer answer = ours(context).context->destroy(object.object);
@@ -41,7 +41,7 @@ bool knows_access(const char* call, unsigned access) {
   return false;
 }
 
-/// All addresses of the process: an implicit region, which is paged on demand or not at all.
+/// An implicit region covers all addresses of the process. It must be paged on demand.
 bool is_implicit(const RegionRequest& request) noexcept {
   return request.addr == nullptr && request.length == SIZE_MAX &&
          (request.access & IBV_ACCESS_ON_DEMAND) != 0;
@@ -55,18 +55,20 @@ bool may_register(const RegionRequest& request) {
     return false;
   }
   if (request.length > kRegionBytesMax && !is_implicit(request)) {
-    explain("{}: {} bytes: all addresses need IBV_ACCESS_ON_DEMAND and address 0", request.call,
-            request.length);
+    explain("{}: {} bytes: a region over all addresses needs IBV_ACCESS_ON_DEMAND and address 0",
+            request.call, request.length);
     return false;
   }
   return true;
 }
 
-/// Small regions are looked at page by page, of large ones the mappings and both ends: some system calls.
+/// Up to this size can_be_pinned() probes every page. Of a larger region it checks the mappings and probes
+/// the first and the last byte, which takes only a few system calls.
 constexpr size_t kPagesLookedAt = 16;
 
-/// The kernel pins what is registered, and refuses what it cannot pin: nothing is mapped there, or it may not
-/// be written though the region may. Memory on demand is not pinned.
+/// The kernel pins registered memory and refuses memory that it cannot pin: unmapped addresses, or read-only
+/// memory for a region with write access. We pin nothing but refuse the same regions. Memory on demand is
+/// never pinned.
 bool can_be_pinned(const void* addr, size_t length, unsigned access) noexcept {
   if (length == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0) return true;
   const size_t page = adapter::page_bytes();
@@ -78,7 +80,8 @@ bool can_be_pinned(const void* addr, size_t length, unsigned access) noexcept {
   };
   const bool small = length <= kPagesLookedAt * page;
   const size_t into = reinterpret_cast<uintptr_t>(addr) % page;
-  // One call for all pages of a small region. Where it fails there may be nothing, or an older kernel.
+  // One call populates all pages of a small region. If it fails, a page may be missing, or the kernel may be
+  // too old to know the call; the checks below tell.
   if (small && madvise(at - into, length + into, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
   if (!adapter::is_mapped(at, length) || !there(at) || !there(at + length - 1)) return false;
@@ -102,14 +105,15 @@ KnownRegion known(const RegionRequest& request, hca::MemoryRegion* object) noexc
           .access = request.access};
 }
 
-/// @return 0, or which side of the change failed: the region is as it was in both cases
+/// @return 0, or the code for the side that failed; the region is then unchanged
 int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, unsigned access) {
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool to_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || (to_pd && pd == nullptr) ||
       (moves && (addr == nullptr || length == 0)) || (rights && !knows_access("ibv_rereg_mr", access))) {
-    explain("ibv_rereg_mr: flags {:#x}: a change of memory, domain or access, with what it needs", flags);
+    explain("ibv_rereg_mr: flags {:#x}: must change memory, PD or access and come with the new values",
+            flags);
     errno = EINVAL;
     return IBV_REREG_MR_ERR_INPUT;
   }
@@ -142,7 +146,7 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
   return 0;
 }
 
-/// A window gives rights to peers alone; that of local writing, which programs name too, says nothing.
+/// A window gives rights only to peers. Programs also pass the local write right, which means nothing here.
 adapter::Access window_access(const ibv_mw_bind_info& info) noexcept {
   return static_cast<adapter::Access>(info.mw_access_flags & ~static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE));
 }
@@ -184,7 +188,7 @@ ibv_mr* register_memory(const RegionRequest& request) {
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
   return guarded(static_cast<ibv_mw*>(nullptr), [&]() -> ibv_mw* {
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-      explain("ibv_alloc_mw: type {}: there are 1 and 2", static_cast<int>(type));
+      explain("ibv_alloc_mw: type {}: must be 1 or 2", static_cast<int>(type));
       return no_object(EINVAL);
     }
     auto out = std::make_unique<Mw>();

@@ -1,5 +1,5 @@
-// verbs/newer_abi.h -- structs of libibverbs' newer headers, for calls that programs built with them make.
-// The names are ours, so that the library builds with old headers and new ones.
+// verbs/newer_abi.h -- structs of newer libibverbs headers, for programs that were built with them. The names
+// are ours, so that the library builds with old headers and with new ones.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,18 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 
-/// A C function that has another name in the library than here: newer headers declare it with their types.
+/// A C function whose name in the library differs from its name here, because newer headers declare that name
+/// with types of their own.
 #define WEFT_VERBS_NAMED(name) __asm__(name) __attribute__((visibility("default")))
 
 namespace weft::verbs {
 
-/// ibv_dmah: hints about transactions on a bus, of which there is none here. They are checked and kept.
+/// ibv_dmah: hints for transactions on a PCI bus. Here there is no bus: the hints are checked and have no
+/// effect.
 struct DmaHandle {
   ibv_context* context = nullptr;
   std::atomic<uint32_t> users{0};
 };
 
-/// ibv_mr_init_attr, since version 1.15 of the library; `buf` since 1.17.
+/// ibv_mr_init_attr of libibverbs 1.15; `buf` came with 1.17.
 struct MrInit {
   size_t length;
   int access;

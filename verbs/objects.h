@@ -1,5 +1,5 @@
-// verbs/objects.h -- the structs of libibverbs with what each stands for. A C object is the first member of
-// ours, so that a pointer to one is a pointer to the other.
+// verbs/objects.h -- the structs of libibverbs, each with the object of hca/ that it stands for. The C struct
+// is the first member of ours, so a pointer to one is a pointer to the other.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,8 +18,8 @@
 
 namespace weft::verbs {
 
-/// What one ibv_open_device() gives. The C part is the last member: libibverbs' headers look for what is
-/// extended in front of an ibv_context.
+/// Result of one ibv_open_device(). The C struct is the last member: libibverbs' headers expect the extended
+/// part in front of the ibv_context.
 struct OpenContext {
   ProcessNode* node = nullptr;
   hca::Context* context = nullptr;
@@ -28,7 +28,7 @@ struct OpenContext {
   verbs_context wide{};
 };
 
-/// An object of libibverbs that has nothing of its own beside the one of hca/ that it stands for.
+/// An object of libibverbs that needs nothing but its C struct and its object of hca/.
 template <class C, class Object>
 struct Wrapper {
   C c{};
@@ -40,26 +40,28 @@ using Channel = Wrapper<ibv_comp_channel, hca::CompletionChannel>;
 using Xrcd = Wrapper<ibv_xrcd, hca::XrcDomain>;
 using Srq = Wrapper<ibv_srq, hca::Srq>;
 
-/// A promise of the program that it uses what it makes here from one thread. Nothing is gained by it.
+/// A thread domain: the program promises to use the objects in it from one thread. Only extended QPs profit:
+/// they need no lock (CallLock).
 struct Td {
   ibv_td c{};
   std::atomic<uint32_t> users{0};
 };
 
-/// Also a parent domain, and one that was imported: both stand for the protection domain of another Pd.
+/// A protection domain. A parent domain and an imported domain are also a Pd and share the object of another
+/// Pd.
 struct Pd {
   ibv_pd c{};
   hca::ProtectionDomain* object = nullptr;
-  Pd* parent = nullptr;  // of a parent domain, the domain that it was made of
+  Pd* parent = nullptr;  // for a parent domain: the domain that it was made from
   Td* thread = nullptr;
-  std::atomic<uint32_t> users{0};  // parent domains made of it, and buffers
+  std::atomic<uint32_t> users{0};  // parent domains made from it, and buffers
   bool imported = false;
 };
 
 struct Mr {
   ibv_mr c{};
   hca::MemoryRegion* object = nullptr;
-  std::shared_ptr<DeviceMemory> memory;  // of device memory, that
+  std::shared_ptr<DeviceMemory> memory;  // for a region over device memory
   DmaHandle* dma = nullptr;
   bool imported = false;
 };
@@ -67,7 +69,7 @@ struct Mr {
 struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
-  adapter::WorkCompletion shown{};  // what start_poll() or next_poll() has taken last
+  adapter::WorkCompletion shown{};  // the entry that start_poll() or next_poll() took last
   std::unique_ptr<CallLock> lock;   // of an extended CQ that several threads may poll
 };
 
@@ -82,13 +84,13 @@ struct Qp {
   ibv_mtu path_mtu = IBV_MTU_4096;
   ibv_ah_attr address{};  // as the program gave it
   ibv_ah_attr alternate{};
-  uint8_t timeout = 0;  // codes of the program, where the adapter has times
+  uint8_t timeout = 0;  // the codes that the program set; the adapter keeps times
   uint8_t alt_timeout = 0;
   uint8_t min_rnr_timer = 0;
-  WorkBatch* batch = nullptr;  // extended QPs alone
+  WorkBatch* batch = nullptr;  // null unless the QP is extended
 };
 
-/// Our object behind a C one; both begin at the same byte.
+/// Our object of a C object: both begin at the same byte.
 template <class Ours, class C>
 Ours& ours(C* object) noexcept {
   static_assert(offsetof(Ours, c) == 0);
@@ -110,7 +112,8 @@ inline Qp& ours(ibv_qp* qp) noexcept {
   return *reinterpret_cast<Qp*>(qp);
 }
 
-/// What a bind work request asks for. False for a window that is none of type 2, the ones that are bound so.
+/// Fills `out` from a bind work request. False if the window is not of type 2: windows of type 1 have their
+/// own call.
 [[nodiscard]] bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
                                 adapter::BindRequest& out) noexcept;
 

@@ -1,5 +1,5 @@
-// verbs/open_device.h -- one open device, which one context stands for, or several after ibv_import_device():
-// what it owns, and which of its objects another context may import by their number.
+// verbs/open_device.h -- an open device: what it owns, and its objects that another context may import by
+// handle. One context stands for it, or several after ibv_import_device().
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ namespace weft::verbs {
 
 class ProcessNode;
 
-/// Objects by the number that their C struct shows as `handle`. Any thread.
+/// Objects by the number that their C struct shows as `handle`. Any thread may call.
 template <class T>
 class Handles {
  public:
@@ -30,7 +30,7 @@ class Handles {
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
   }
-  /// What has the handle `before` has `now` from now on, and is `object`. Takes no memory.
+  /// Gives the entry of handle `before` the handle `now` and the value `object`. Allocates no memory.
   void move(uint32_t before, uint32_t now, T object) noexcept {
     const std::lock_guard lock(mutex_);
     auto place = objects_.extract(before);
@@ -39,7 +39,7 @@ class Handles {
     place.mapped() = std::move(object);
     objects_.insert(std::move(place));
   }
-  /// An empty one for an unknown number.
+  /// A default-constructed T if the handle is unknown.
   [[nodiscard]] T find(uint32_t handle) const {
     const std::lock_guard lock(mutex_);
     const auto at = objects_.find(handle);
@@ -51,7 +51,7 @@ class Handles {
   std::unordered_map<uint32_t, T> objects_;
 };
 
-/// A region as it was registered last.
+/// A region as last registered or reregistered.
 struct KnownRegion {
   hca::MemoryRegion* object = nullptr;
   std::byte* memory = nullptr;  // null for a region over all addresses
@@ -61,7 +61,7 @@ struct KnownRegion {
 
 class DeviceMemory;
 
-/// It ends with the last context that stands for it.
+/// Shared by its contexts; ends with the last of them.
 struct OpenDevice {
   OpenDevice(ProcessNode& its_node, hca::Context& its_context) noexcept
       : node(its_node), context(its_context) {}
@@ -71,7 +71,7 @@ struct OpenDevice {
 
   ProcessNode& node;
   hca::Context& context;
-  GuardedFd command;  // a file of no content, by which ibv_import_device() knows the device again
+  GuardedFd command;  // an empty file; ibv_import_device() recognises the device by it
   Handles<hca::ProtectionDomain*> domains;
   Handles<KnownRegion> regions;  // by LKey
   Handles<std::shared_ptr<DeviceMemory>> memories;

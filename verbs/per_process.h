@@ -1,4 +1,4 @@
-// verbs/per_process.h -- an object that a process has once, from its first use on.
+// verbs/per_process.h -- an object that each process has once, created at first use.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 namespace weft::verbs {
 
-/// A mutex that a child after fork() finds free, whatever thread of its parent held it. Never destroyed.
+/// A mutex that is free in a child after fork(), even if a thread of the parent held it. Never destroyed.
 class ForkedMutex {
  public:
   ForkedMutex() : next_(all().load()) {
@@ -37,23 +37,24 @@ class ForkedMutex {
   ForkedMutex* next_;
 };
 
-/// Never destroyed: threads of the program may use it until the process ends. T::forked() tells a child after
-/// fork() that the object is its parent's: the child gets one of its own and leaves the other as it is, for
-/// its threads do not exist there. Any thread.
+/// Holds the process's one T. T::forked() is true in a child after fork() for the parent's object: the child
+/// then makes its own and leaves the parent's untouched, because the threads of that object do not exist in
+/// the child. Never destroyed, because threads of the program may use it until the process ends. Any thread
+/// may call.
 template <class T>
 class PerProcess {
  public:
   static PerProcess& make() { return *std::make_unique<PerProcess>().release(); }
 
-  /// The one of this process; null when there is none yet.
+  /// The object of this process; null when there is none yet.
   [[nodiscard]] T* known() const noexcept {
     T* one = last();
     return one != nullptr && !one->forked() ? one : nullptr;
   }
-  /// The one made last, be it the parent's.
+  /// The object made last, even if it is the parent's.
   [[nodiscard]] T* last() const noexcept { return one_.load(std::memory_order_acquire); }
 
-  /// The one of this process, from `create` if there is none yet; null when that gives none.
+  /// The object of this process, made by `create` if there is none yet; null if `create` returns null.
   template <class Create>
   T* get(Create&& create) {
     if (T* one = known(); one != nullptr) return one;

@@ -1,5 +1,5 @@
-// Posting: lists of work requests as libibverbs chains them become arrays as the adapter takes them, some at
-// a time, on the stack.
+// Posting: converts chained work requests of libibverbs into arrays for the adapter, kAtATime per array, on
+// the stack.
 #include <endian.h>
 #include <infiniband/verbs.h>
 
@@ -21,7 +21,7 @@
 namespace weft::verbs {
 namespace {
 
-/// One turn of the adapter, and one lock, for so many.
+/// Requests per call of the adapter: one lock and one turn serve them all.
 constexpr size_t kPostedAtATime = 16;
 
 static_assert(sizeof(ibv_sge) == sizeof(adapter::Sge) &&
@@ -35,11 +35,12 @@ static_assert(uint32_t{adapter::kSendFence} == IBV_SEND_FENCE &&
               uint32_t{adapter::kSendSolicited} == IBV_SEND_SOLICITED &&
               uint32_t{adapter::kSendInline} == IBV_SEND_INLINE);
 
-/// The lists of segments of one turn. They are taken where they stand, save those that stand where an Sge
-/// cannot, in a packed struct as libiscsi has it: these are copied here.
+/// Scatter/gather lists of one chunk of requests. A list is used in place. If it is not aligned as an Sge
+/// must be (libiscsi has its segments in a packed struct), it is copied here.
 class SegmentLists {
  public:
-  /// False when the list is longer than any queue takes.
+  /// False when `count` is negative or no room is left for a copy, which means that the list is longer than
+  /// any queue allows.
   bool take(const ibv_sge* list, int count, std::span<const adapter::Sge>& out) noexcept {
     if (count < 0) return false;
     const auto number = static_cast<size_t>(count);
@@ -64,7 +65,7 @@ class SegmentLists {
   alignas(adapter::Sge) std::byte room_[kRoomBytes];
 };
 
-/// What one request says beside its data. False: there is no such operation.
+/// Translates everything but the segments. False: the operation does not exist.
 bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& out) noexcept {
   out = {.wr_id = in.wr_id,
          .opcode = static_cast<adapter::SendOpcode>(in.opcode),
@@ -77,7 +78,7 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     out.dest.qkey = in.wr.ud.remote_qkey;
   }
   if (type == IBV_QPT_XRC_SEND) out.srq = in.qp_type.xrc.remote_srqn;
-  switch (static_cast<int>(in.opcode)) {  // newer headers have operations that older ones cannot name
+  switch (static_cast<int>(in.opcode)) {  // newer headers have operations that older headers do not name
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_RDMA_READ:
@@ -109,8 +110,8 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
   return false;
 }
 
-/// Hands the chain over, some at a time. `post(first, count, posted)` posts; `fill(wr, place)` translates all
-/// but the segments.
+/// Posts the chain in chunks. `post(chunk, posted)` posts one chunk; `fill(wr, request)` translates
+/// everything but the segments.
 template <class Wr, class Request, class Fill, class Post>
 int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
   std::array<Request, kPostedAtATime> chunk;

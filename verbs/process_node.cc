@@ -18,16 +18,19 @@
 namespace weft::verbs {
 namespace {
 
-/// A switch on this machine answers in a millisecond, one over tcp in some tens.
+/// Per wait for the port. A switch on this machine answers within a millisecond, a switch over tcp within
+/// tens of milliseconds.
 constexpr Duration kJoinMax = 1s;
-/// For a switch that is there and cannot yet say yes: a crowd starts at once, or LIDs rest. Longer than a
-/// machine with hundreds of ranks takes to start, and half of what a LID rests.
+/// How long to wait for a switch that answers and cannot admit us yet, because hundreds of processes start at
+/// once or because freed LIDs are still reserved. It is longer than hundreds of ranks take to start on one
+/// machine, and half the time for which a freed LID is reserved.
 constexpr Duration kLaterMax = 30s;
-/// On the page of a process: its counters, and its QPs.
+/// Entries of a process's page: its counters and its QPs.
 constexpr uint32_t kPageEntries = 2432;
-/// Of a process that joins: the helper thread's two, those of page and link, and a few more on the way.
+/// Descriptors that joining needs: two for the helper thread, one each for page and link, and spare ones for
+/// use during the join.
 constexpr size_t kDescriptors = 8;
-/// Processes that call themselves by one name and have a page each.
+/// Processes of the same name that can have a page each.
 constexpr uint32_t kSameNameMax = 256;
 
 PerProcess<ProcessNode>& current() noexcept {
@@ -35,7 +38,8 @@ PerProcess<ProcessNode>& current() noexcept {
   return instance;
 }
 
-/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+/// Runs before the process has other threads: if fork() happened while another thread created the object, the
+/// child would wait for that thread for ever.
 [[gnu::constructor]] void make_node_at_load() {
   static_cast<void>(current());
 }
@@ -54,9 +58,9 @@ fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
   return config;
 }
 
-/// The program's actions for SIGSEGV and SIGBUS are kept beside our handler, where the object that `weft run`
-/// preloads sees them set (preload/hooks_signals.cc). Without it, our handler goes when another is set, and
-/// each thread finds that out by itself.
+/// Keeps the program's actions for SIGSEGV and SIGBUS beside our fault handler: the object that `weft run`
+/// preloads sees when the program sets them (preload/hooks_signals.cc). Without that object, a program that
+/// sets an action replaces our handler, and each thread finds that out by itself.
 void keep_programs_signals() noexcept {
   using Keep = void (*)(decltype(&adapter::set_program_action), void (*)());
   const auto keep = reinterpret_cast<Keep>(dlsym(RTLD_DEFAULT, "weft_preload_keep_signals"));
@@ -81,7 +85,7 @@ ProcessNode* ProcessNode::joined() noexcept {
 
 ProcessNode* ProcessNode::get() {
   return current().get([]() -> std::unique_ptr<ProcessNode> {
-    // Without a fabric to join the program may just be looking for hardware.
+    // Without WEFT_FABRIC the program may only be looking for hardware, so nothing is printed.
     if (environment_variable("WEFT_FABRIC").empty()) {
       explain("WEFT_FABRIC is not set: no device");
       return nullptr;
@@ -99,7 +103,7 @@ ProcessNode* ProcessNode::get() {
 }
 
 Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings) {
-  // Of the preloaded object, if there is one: it keeps the program from closing what is ours.
+  // The preloaded object, if loaded, keeps the program from closing our descriptors.
   guard_descriptors(reinterpret_cast<DescriptorKeeper>(dlsym(RTLD_DEFAULT, "weft_keep_descriptor")));
   log_setup(settings.name, explains() ? LogLevel::kInfo : LogLevel::kError, LogTime::kOfDay);
   const fabric::LinkEndpointConfig endpoint = endpoint_config(settings);
@@ -132,7 +136,7 @@ Status ProcessNode::wait_for_port() {
   return {};
 }
 
-/// The first process of a name has the first page.
+/// Names the process that uses the name: the first process of a name has the first page.
 Error ProcessNode::name_in_use() const {
   const std::optional<pid_t> holder =
       settings_.dir.empty() ? std::nullopt
@@ -151,7 +155,7 @@ Status ProcessNode::open_page() {
     Result<StatsPage> made = StatsPage::create_held(path, kPageEntries);
     if (made) {
       page_ = std::move(*made);
-    } else if (!stats_page_holder(path).has_value()) {  // no other process came in between
+    } else if (!stats_page_holder(path).has_value()) {  // no other process took the page in between
       return made.error();
     }
   }
@@ -162,7 +166,7 @@ Status ProcessNode::open_page() {
   return {};
 }
 
-/// One that WEFT_IP gives; without, tools know the address by the LID.
+/// Shows the IPv4 address that WEFT_IP sets. Without it tools derive the address from the LID.
 void ProcessNode::show_wanted_address() {
   const char* wanted = secure_getenv("WEFT_IP");
   CounterCell* const shown = page_->add("node.ipv4");

@@ -1,5 +1,5 @@
-// verbs/process_node.h -- the endnode that a process of the verbs is: it joins its fabric once, by the
-// environment variables of docs/verbs.md, and everything in the library that needs the device starts here.
+// verbs/process_node.h -- the process as an endnode. It joins its fabric once, by the environment variables
+// of docs/verbs.md. Everything in the library that needs the device starts here.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,14 @@
 
 namespace weft::verbs {
 
-/// One port, one device. Any thread.
+/// One device with one port. Any thread may call.
 class ProcessNode {
  public:
-  /// The node of this process, which joins if it has not yet; null when there is no fabric to join, or it
-  /// cannot be reached now: a later call tries again. It stays for the life of the process. A child after
-  /// fork() gets one of its own.
+  /// The node of this process; joins if the process has not joined yet. Null when no fabric is configured or
+  /// the switch cannot be reached now; a later call tries again. The node lives as long as the process. A
+  /// child after fork() gets its own.
   static ProcessNode* get();
-  /// The node if the process has joined already.
+  /// The node if the process has joined already, else null.
   static ProcessNode* joined() noexcept;
 
   ProcessNode(const ProcessNode&) = delete;
@@ -35,14 +35,14 @@ class ProcessNode {
 
   [[nodiscard]] hca::Device& device() noexcept { return device_; }
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
-  /// The page with the counters of this process; null when it has none.
+  /// The stats page with the counters of this process; null when it has none.
   [[nodiscard]] StatsPage* page() noexcept { return page_ ? &*page_ : nullptr; }
   [[nodiscard]] RandomSource& random() noexcept { return spare_random_; }
-  /// LID, GUID, partitions and cell size of the port as it last was up.
+  /// State of the port. LID, GID, partitions and cell size are those of the last time it was up.
   [[nodiscard]] hca::PortState port() noexcept;
-  /// The node is that of our parent.
+  /// The node belongs to the parent: this process is a child after fork().
   [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
-  /// Of when the process joined; it does not change while the fabric knows the process.
+  /// The GUID from the time of joining. It stays the same while the fabric knows the process.
   [[nodiscard]] Guid guid() const noexcept { return guid_; }
 
  private:
@@ -59,11 +59,11 @@ class ProcessNode {
   SystemRandom link_random_;
   SystemRandom spare_random_;
   std::optional<StatsPage> page_;
-  CounterCell* shown_guid_ = nullptr;  // on the page
-  FailureLines failure_lines_;         // outlives the device
+  CounterCell* shown_guid_ = nullptr;  // a counter of the page
+  FailureLines failure_lines_;         // declared before the device, which uses it
   hca::Device device_;
   hca::ForkGuard guard_;
-  hca::HelperThread helper_;  // ends before the device does
+  hca::HelperThread helper_;  // ends before the device
   Guid guid_{};
 };
 

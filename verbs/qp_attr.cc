@@ -24,7 +24,7 @@ static_assert(static_cast<int>(adapter::PathMigState::kRearm) == IBV_MIG_REARM &
 static_assert(static_cast<int>(adapter::QpState::kErr) == IBV_QPS_ERR &&
               static_cast<int>(adapter::QpState::kSqd) == IBV_QPS_SQD);
 
-/// Bits with the same place and meaning on both sides.
+/// Attribute bits that both sides give the same place and meaning.
 constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY |
                       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                       IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
@@ -32,13 +32,13 @@ constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | I
                       IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE |
                       IBV_QP_RATE_LIMIT;
 
-/// Programs name flags of their regions for QPs too: how memory is registered, not what a QP lets peers do.
-/// Flush is a request that the device has not, so the right to it gives nothing.
+/// Flags of regions that programs also set for QPs, and that mean nothing for a QP. The rights to flush mean
+/// nothing either, because the device has no flush operation.
 constexpr uint32_t kFlushRights = 1U << 8 | 1U << 9;  // IBV_ACCESS_FLUSH_GLOBAL, _PERSISTENT of newer headers
 constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
                                 IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kFlushRights;
 
-/// What the mask names, and nothing else: programs leave in the other fields what was on their stacks.
+/// Copies only the attributes that the mask names: programs leave the other fields uninitialised.
 ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
   ibv_qp_attr out{};
   const auto take = [&](int bit, auto ibv_qp_attr::*field) {
@@ -74,23 +74,24 @@ ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
 constexpr uint8_t kTimeoutCodes = 32;
 constexpr uint8_t kRnrCodes = 32;
 
-/// Code 0 is without end.
+/// Code 0 means no timeout.
 Duration ack_timeout(uint8_t code) noexcept {
   return code == 0 ? Duration{} : time_of_code(code);
 }
 
 const char* wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
-  if ((mask & IBV_QP_TIMEOUT) != 0 && attr.timeout >= kTimeoutCodes) return "timeout: a code of 5 bits";
+  if ((mask & IBV_QP_TIMEOUT) != 0 && attr.timeout >= kTimeoutCodes)
+    return "timeout: must be a code of 5 bits, 0 to 31";
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && attr.min_rnr_timer >= kRnrCodes)
-    return "min_rnr_timer: a code of 5 bits";
+    return "min_rnr_timer: must be a code of 5 bits, 0 to 31";
   if ((mask & IBV_QP_PATH_MTU) != 0 && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
-    return "path_mtu: 1 (256 bytes) to 5 (4096 bytes)";
+    return "path_mtu: must be 1 (256 bytes) to 5 (4096 bytes)";
   if ((mask & IBV_QP_STATE) != 0 && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR)
     return "qp_state: no such state";
   if ((mask & IBV_QP_CUR_STATE) != 0 && static_cast<unsigned>(attr.cur_qp_state) > IBV_QPS_ERR)
     return "cur_qp_state: no such state";
   if ((mask & IBV_QP_ALT_PATH) != 0 && attr.alt_timeout >= kTimeoutCodes)
-    return "alt_timeout: a code of 5 bits";
+    return "alt_timeout: must be a code of 5 bits, 0 to 31";
   if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && static_cast<unsigned>(attr.path_mig_state) > IBV_MIG_ARMED)
     return "path_mig_state: no such state";
   return nullptr;
@@ -111,7 +112,8 @@ adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
 QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   QpChange out;
   if ((mask & ~kSame) != 0) {
-    out.fault = "attr_mask: queues keep their size, and there are no other attributes";
+    out.fault =
+        "attr_mask: IBV_QP_CAP is not supported, because queues keep their size, and higher bits are unknown";
     out.error = EINVAL;
     return out;
   }
@@ -127,7 +129,8 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   out.attr.dlid = dlid_of(attr.ah_attr);
   if (attr.ah_attr.is_global != 0) out.attr.dgid = far_gid(attr.ah_attr.grh.dgid);
   out.attr.sl = ServiceLevel(attr.ah_attr.sl);
-  // The path's MTU bounds what is routed as one, and that is a cell here. Packets are of many cells.
+  // The path's MTU bounds a routed unit, which is a cell here. Packets have up to 64 cells, so the adapter
+  // gets no path MTU.
   out.attr.path_mtu_bytes = 0;
   out.attr.ack_timeout = ack_timeout(attr.timeout);
   out.attr.retry_count = attr.retry_cnt;

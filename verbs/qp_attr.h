@@ -1,4 +1,4 @@
-// verbs/qp_attr.h -- attributes of queue pairs: libibverbs' codes and the adapter's values.
+// verbs/qp_attr.h -- attributes of queue pairs in libibverbs' codes and in the adapter's values.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,20 +9,20 @@
 
 namespace weft::verbs {
 
-/// The part of `mask` that the adapter knows, and `attr` in its values. Null, or why it cannot be said to an
-/// adapter.
+/// An ibv_modify_qp() call for the adapter: attributes in the adapter's values and their mask. If the adapter
+/// cannot express the call, `fault` says why and `error` is the errno; otherwise `fault` is null.
 struct QpChange {
   adapter::QpAttr attr{};
   uint32_t mask = 0;
   const char* fault = nullptr;
-  int error = 0;  // with `fault`
+  int error = 0;  // 0 when `fault` is null
 };
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
-/// A QP that has migrated has the address that was its alternate one.
+/// After a path migration, moves the alternate address and timeout to those in force.
 void settle(Qp& qp, const adapter::QpAttr& now) noexcept;
-/// Keeps what a query has to give back as the program said it.
+/// Keeps the values that ibv_query_qp() must return exactly as the program set them.
 void remember(Qp& qp, const ibv_qp_attr& attr, int mask) noexcept;
-/// What the adapter has, in libibverbs' codes.
+/// Fills `out` in libibverbs' codes from the adapter's attributes and the kept values.
 void answer_query(const Qp& qp, const adapter::QpAttr& attr, ibv_qp_attr& out) noexcept;
 
 }  // namespace weft::verbs

@@ -20,7 +20,7 @@ WorkBatch& batch_of(ibv_qp_ex* qp) noexcept {
   return *ours<Qp>(qp).batch;
 }
 
-/// A further request; null when an earlier call of the batch has failed.
+/// Appends a request to the batch; null when an earlier call of the batch has failed.
 adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
   WorkBatch& batch = batch_of(qp);
   if (batch.fault != 0) return nullptr;
@@ -54,7 +54,7 @@ void refuse(ibv_qp_ex* qp, int error) noexcept {
   if (batch.fault == 0) batch.fault = error;
 }
 
-/// The request that the setters speak of.
+/// The request that the setters apply to: the last one added. Null when the batch has failed.
 BuiltRequest* last(ibv_qp_ex* qp) noexcept {
   WorkBatch& batch = batch_of(qp);
   if (batch.fault == 0 && batch.requests.empty()) batch.fault = EINVAL;
@@ -134,7 +134,7 @@ void wr_set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t addr, uint32_t length) no
   wr_set_sge_list(qp, 1, &sge);
 }
 
-/// The bytes are the caller's again as soon as this returns.
+/// Copies the bytes: the caller may reuse them once this returns.
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) noexcept {
   BuiltRequest* built = last(qp);
   if (built == nullptr) return;
@@ -157,8 +157,8 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) noexcept {
 
 // ---- batches --------------------
 
-/// The critical section of the QP begins (man ibv_wr_post, CONCURRENCY): a second thread waits here, and in
-/// ibv_post_send(), until the batch has ended.
+/// Begins the critical section of the QP (man ibv_wr_post, CONCURRENCY): another thread waits here, or in
+/// ibv_post_send(), until the batch ends.
 void wr_start(ibv_qp_ex* qp) noexcept {
   batch_of(qp).lock.enter("ibv_wr_start", "QP", qp->qp_base.qp_num);
 }
@@ -172,7 +172,7 @@ void wr_abort(ibv_qp_ex* qp) noexcept {
   end_batch(batch_of(qp));
 }
 
-/// All of the batch or nothing.
+/// Posts all requests of the batch or none.
 int post(Qp& pair, WorkBatch& batch) {
   if (batch.fault != 0) return batch.fault;
   batch.inlined.resize(batch.requests.size());
@@ -193,7 +193,7 @@ int post(Qp& pair, WorkBatch& batch) {
   return hca::to_errno(pair.object->post_batch(batch.posted));
 }
 
-/// Of the requests the first that is larger than the QP was made for, else the first.
+/// Explains the first request that is larger than the QP was made for, else the first request.
 [[gnu::cold]] void explain_batch(const Qp& pair) noexcept {
   const WorkBatch& batch = *pair.batch;
   const auto too_large = [&pair](const BuiltRequest& built) {

@@ -1,4 +1,4 @@
-// What a program may ask about device and port.
+// Queries of device and port.
 #include <infiniband/verbs.h>
 #include <net/if.h>
 
@@ -22,11 +22,11 @@
 namespace weft::verbs {
 namespace {
 
-constexpr uint64_t kPages = ~uint64_t{4095};  // any size from 4 KiB on
-constexpr uint8_t kSubnetTimeout = 18;        // of a subnet manager: one second
+constexpr uint64_t kPages = ~uint64_t{4095};  // any page size from 4 KiB up
+constexpr uint8_t kSubnetTimeout = 18;        // code for one second
 constexpr uint32_t kReadsAtATime = 16;
-constexpr uint64_t kSpeed = 1000;  // of the lanes together, in 100 Mb/s
-// Nothing is ever pinned, so whatever a transport does it may do with memory that is paged on demand.
+constexpr uint64_t kSpeed = 1000;  // of the four lanes together, in 100 Mb/s
+// Memory is never pinned, so each operation of a service also works on memory that is paged on demand.
 constexpr uint32_t kPagedUd = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr uint32_t kPagedUc = kPagedUd | IBV_ODP_SUPPORT_WRITE;
 constexpr uint32_t kPaged = kPagedUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
@@ -70,7 +70,7 @@ void describe(ProcessNode& node, ibv_device_attr& out) {
   out.phys_port_cnt = static_cast<uint8_t>(node.device().ports());
 }
 
-/// How libibverbs says how many data lanes there are.
+/// libibverbs' code for the number of data VLs: 1, 2, 4, 8 or 15 VLs are codes 1 to 5.
 uint8_t lane_code(uint32_t lanes) noexcept {
   uint8_t code = 1;
   for (const uint32_t most : {1U, 2U, 4U, 8U}) code = static_cast<uint8_t>(code + (lanes > most ? 1 : 0));
@@ -90,7 +90,7 @@ void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out)
   out.max_vl_num = lane_code(port.info.lanes);
   out.subnet_timeout = kSubnetTimeout;
   out.active_width = 2;              // 4 lanes
-  out.active_speed = 32;             // of 25 Gb/s
+  out.active_speed = 32;             // 25 Gb/s per lane
   out.phys_state = port.up ? 5 : 3;  // LinkUp, Disabled
   out.link_layer = roce ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
 }
@@ -98,7 +98,7 @@ void describe(const hca::PortState& port, ProcessNode& node, ibv_port_attr& out)
 bool has_port(ibv_context* context, uint32_t port, const char* call) {
   const uint32_t ports = ours(context).node->device().ports();
   if (port != 0 && port <= ports) return true;
-  explain("{}: port {}: there are {}, from 1", call, port, ports);
+  explain("{}: port {}: the device has {}, numbered from 1", call, port, ports);
   return false;
 }
 
@@ -216,7 +216,7 @@ WEFT_VERBS_API int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
   return guarded(-1, [&] {
     if (!has_port(context, port, "ibv_query_gid_type") || !has_gid(context, index)) return failed(EINVAL);
     const bool version_2 = gid_type_at(*ours(context).node, static_cast<int>(index)) == IBV_GID_TYPE_ROCE_V2;
-    *type = version_2 ? 1 : 0;  // as sysfs has it: 0 is InfiniBand too
+    *type = version_2 ? 1 : 0;  // numbers of sysfs: 0 is InfiniBand or RoCE v1, 1 is RoCE v2
     return 0;
   });
 }

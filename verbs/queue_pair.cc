@@ -19,11 +19,11 @@ namespace {
 constexpr uint32_t kKnownInit = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 
-/// What a QP is asked to be, by either of the two structs.
+/// The parameters of a new QP, from either of the two init structs.
 struct QpRequest {
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
-  ibv_xrcd* xrcd = nullptr;  // of an XRC target, which has neither PD nor queues
+  ibv_xrcd* xrcd = nullptr;  // for an XRC target, which has neither PD nor queues
   ibv_qp_init_attr init{};
   bool extended = false;
 };
@@ -42,13 +42,13 @@ bool is_offered(ibv_qp_type type) noexcept {
 int refusal(const QpRequest& request, const adapter::AdapterLimits& most) {
   const ibv_qp_init_attr& init = request.init;
   if (!is_offered(init.qp_type)) {
-    explain("ibv_create_qp: qp_type {}: RC (2), UC (3), UD (4) and XRC (9, 10) are possible",
+    explain("ibv_create_qp: qp_type {}: RC (2), UC (3), UD (4) and XRC (9, 10) are supported",
             static_cast<int>(init.qp_type));
     return EOPNOTSUPP;
   }
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
   if (target != (request.xrcd != nullptr)) {
-    explain("ibv_create_qp: an XRC target, and nothing else, needs an XRC domain");
+    explain("ibv_create_qp: an XRC domain is needed for an XRC target and allowed for no other QP");
     return EINVAL;
   }
   if (target) return 0;
@@ -99,7 +99,7 @@ hca::Made<hca::Qp> create(const QpRequest& request, const adapter::QpConfig& con
                             .user = &user});
 }
 
-/// What programs read of the struct.
+/// Fills the fields of the C struct that programs read.
 void show(const QpRequest& request, Qp& out) noexcept {
   const ibv_qp_init_attr& init = request.init;
   ibv_qp& base = out.c.qp_base;
@@ -142,7 +142,8 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   return out.release();
 }
 
-/// Programs name for both roles of XRC what only one has: initiators do not answer, targets do not ask.
+/// Programs set attributes for both XRC roles that only one role has: an initiator answers no requests, a
+/// target sends none. Drops the attributes that the role does not have.
 int meant_mask(ibv_qp_type type, int mask) noexcept {
   if (type == IBV_QPT_XRC_SEND) return mask & ~(IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC);
   if (type == IBV_QPT_XRC_RECV)
@@ -166,13 +167,15 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) noexcept {
   return guarded(static_cast<ibv_qp*>(nullptr), [&]() -> ibv_qp* {
     const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
     if ((attr->comp_mask & ~kKnownInit) != 0 || flags) {
-      explain("ibv_create_qp_ex: comp_mask {:#x}, create_flags {:#x}: PD and send operations are possible",
-              attr->comp_mask, flags ? attr->create_flags : 0);
+      explain(
+          "ibv_create_qp_ex: comp_mask {:#x}, create_flags {:#x}: only PD, XRC domain and send operations "
+          "are supported",
+          attr->comp_mask, flags ? attr->create_flags : 0);
       return no_object(EOPNOTSUPP);
     }
     const bool ops = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (ops && (attr->send_ops_flags & ~possible_operations(attr->qp_type)) != 0) {
-      explain("ibv_create_qp_ex: send_ops_flags {:#x}: {:#x} are possible", attr->send_ops_flags,
+      explain("ibv_create_qp_ex: send_ops_flags {:#x}: only {:#x} are supported", attr->send_ops_flags,
               possible_operations(attr->qp_type));
       return no_object(EOPNOTSUPP);
     }
@@ -194,8 +197,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept {
     const uint32_t mask = attr->comp_mask;
     if ((mask & kNeeded) != kNeeded || (mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) != 0 ||
         attr->qp_type != IBV_QPT_XRC_RECV) {
-      explain("ibv_open_qp: comp_mask {:#x}, qp_type {}: an XRC target by number and domain", mask,
-              static_cast<int>(attr->qp_type));
+      explain("ibv_open_qp: comp_mask {:#x}, qp_type {}: needs an XRC target, its number and its domain",
+              mask, static_cast<int>(attr->qp_type));
       return no_object(EINVAL);
     }
     auto out = std::make_unique<Qp>();
@@ -235,7 +238,8 @@ WEFT_VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 
 namespace {
 
-/// Before another alternate path is loaded.
+/// If the QP has migrated, its alternate path becomes the path in force; call before another alternate path
+/// is loaded.
 void settle(Qp& pair) {
   adapter::QpAttr now;
   adapter::QpConfig config;
@@ -265,7 +269,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
   });
 }
 
-/// Everything is answered; the mask says only whether the program's own struct follows the state.
+/// Returns all attributes. `mask` only decides whether the state in the program's own struct is renewed.
 WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
   Qp& pair = ours(qp);
   adapter::QpAttr state;
@@ -300,8 +304,9 @@ WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid
   return guarded(ENOMEM, [&] {
     const hca::Answer answer = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
     if (answer != hca::Answer::kOk)
-      explain("ibv_attach_mcast: QP {:#x}, mlid {:#x}: {}: a UD QP, a multicast GID and LID", qp->qp_num, lid,
-              to_string(answer));
+      explain(
+          "ibv_attach_mcast: QP {:#x}, mlid {:#x}: {}: needs a UD QP, a multicast GID and a multicast LID",
+          qp->qp_num, lid, to_string(answer));
     return fail(answer);
   });
 }
@@ -310,7 +315,7 @@ WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid
   return guarded(ENOMEM, [&] {
     const hca::Answer answer = ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid));
     if (answer != hca::Answer::kOk)
-      explain("ibv_detach_mcast: QP {:#x}, mlid {:#x}: no member", qp->qp_num, lid);
+      explain("ibv_detach_mcast: QP {:#x}, mlid {:#x}: the QP is no member of this group", qp->qp_num, lid);
     return fail(answer);
   });
 }

@@ -124,7 +124,8 @@ std::string post_words(adapter::PostResult why, const Qp& qp, const PostFacts* s
 
 namespace {
 
-/// What the adapter asks beside the ranges, in its order (AdapterCore::check_move, check_migration).
+/// Finds the reason among the checks that depend on the QP's present state, in the adapter's order
+/// (AdapterCore::check_move, check_migration).
 std::string why_not_now(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask) {
   const auto named = [mask](uint32_t bit) { return (mask & bit) != 0; };
   const auto has_partition = [&qp](uint16_t index) {

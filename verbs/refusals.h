@@ -1,4 +1,4 @@
-// verbs/refusals.h -- why a change of a QP was refused: which attribute, its value, what is allowed.
+// verbs/refusals.h -- explains why a call on a QP was refused: the attribute, its value, what is allowed.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace weft::verbs {
 
-/// Of a send request that was refused.
+/// Facts about a refused send request.
 struct PostFacts {
   adapter::SendOpcode opcode{};
   size_t segments = 0;
@@ -16,11 +16,12 @@ struct PostFacts {
 };
 [[nodiscard]] PostFacts facts_of(const ibv_send_wr& wr) noexcept;
 
-/// What kept a request from being posted, with the value and what is allowed; `send` is null for a receive.
+/// Why a request was not posted, with the value and what is allowed. `send` is null for a receive.
 [[nodiscard]] std::string post_words(adapter::PostResult why, const Qp& qp, const PostFacts* send);
-/// Says why the last post to `qp` was refused; `unknown` when it did not come as far as the adapter.
+/// Explains why the last post to `qp` was refused. `unknown` is the reason if the request did not reach the
+/// adapter.
 void explain_post(const char* call, const Qp& qp, const char* unknown, const PostFacts* send) noexcept;
-/// Asks the adapter's tables again, after the adapter has refused.
+/// Why the adapter refused a change of `qp`, found by asking the adapter's tables again.
 [[nodiscard]] std::string why_not(const Qp& qp, adapter::QpState from, const adapter::QpAttr& attr,
                                   uint32_t mask, uint32_t ports);
 

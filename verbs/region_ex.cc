@@ -1,5 +1,5 @@
-// Regions by the newer calls: registration by a struct, DMA handles, buffers that the library allocates;
-// advice about regions; regions of another context.
+// Newer calls for regions: registration by a struct, DMA handles, buffers that the library allocates, advice,
+// and import of regions of another context.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace weft::verbs {
 
-/// Of ibv_alloc_buf(): ordinary memory in whole pages.
+/// Memory of ibv_alloc_buf(): ordinary memory in whole pages.
 struct Buffer {
   struct Free {
     void operator()(std::byte* pages) const noexcept { std::free(pages); }
@@ -39,7 +39,8 @@ constexpr uint8_t kMemoryTypes = 2;  // volatile, persistent
 
 ibv_mr* register_buffer(ibv_pd* pd, const Buffer& buffer, const RegionRequest& request) {
   if (buffer.pd != &ours<Pd>(pd) || !buffer.holds(request.addr, request.length)) {
-    explain("{}: {} bytes: not within the buffer, or another PD allocated it", request.call, request.length);
+    explain("{}: {} bytes: not within the buffer, or the buffer belongs to another PD", request.call,
+            request.length);
     return no_object(EINVAL);
   }
   return register_memory(request);
@@ -51,7 +52,7 @@ ibv_mr* register_by_struct(ibv_pd* pd, const MrInit& init) {
   const uint64_t mask = init.comp_mask;
   if ((mask & ~(kMrIova | kMrAddr | kFile | kMrDmaHandle | kMrBuffer)) != 0 ||
       ((mask & kFile) != 0 && (mask & (kMrAddr | kMrBuffer)) != 0) || (mask & (kMrAddr | kFile)) == 0) {
-    explain("{}: comp_mask {:#x}: an address or a file, not both", kCall, mask);
+    explain("{}: comp_mask {:#x}: must have an address or a file, not both", kCall, mask);
     return no_object(EINVAL);
   }
   if ((mask & kFile) != 0) {
@@ -62,7 +63,7 @@ ibv_mr* register_by_struct(ibv_pd* pd, const MrInit& init) {
   const RegionRequest request{pd, init.addr, init.length, start, static_cast<unsigned>(init.access), kCall};
   const bool on_demand = (request.access & IBV_ACCESS_ON_DEMAND) != 0;
   if (on_demand && (mask & kMrDmaHandle) != 0) {
-    explain("{}: access {:#x}: on demand and with a DMA handle", kCall, request.access);
+    explain("{}: access {:#x}: memory on demand cannot have a DMA handle", kCall, request.access);
     return no_object(EINVAL);
   }
   ibv_mr* made = (mask & kMrBuffer) != 0 ? register_buffer(pd, *static_cast<Buffer*>(init.buf), request)
@@ -90,12 +91,12 @@ DmaHandle* make_dma_handle(ibv_context* context, const DmaHandleInit& init) {
   return out.release();
 }
 
-/// The pages of a range, as they would be after the first access.
+/// Brings the pages of a range into memory, as a first access would.
 int page_in(std::byte* from, uint64_t bytes, bool to_write) noexcept {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t into = reinterpret_cast<uintptr_t>(from) % page;
   if (madvise(from - into, bytes + into, to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) return 0;
-  return errno == EINVAL ? 0 : EFAULT;  // an older kernel: it is advice
+  return errno == EINVAL ? 0 : EFAULT;  // EINVAL: an older kernel without the call; advice may be ignored
 }
 
 int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
@@ -108,7 +109,7 @@ int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
   const uint64_t offset = range.addr - region.object->region().addr;
   if (offset > region.length || range.length > region.length - offset) return EFAULT;
   if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return 0;
-  // Of a region that is all of memory the first byte is that at address 0.
+  // The first byte of an implicit region has address 0, and `memory` is null.
   const uintptr_t at = reinterpret_cast<uintptr_t>(region.memory) + offset;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an address, not a place in an array
   return page_in(reinterpret_cast<std::byte*>(at), range.length, writes);
@@ -116,21 +117,24 @@ int advise(ibv_pd* pd, ibv_advise_mr_advice advice, const ibv_sge& range) {
 
 }  // namespace
 
-/// Also of what is flushed, it is done before the call returns.
+/// Prefetches before it returns, so IBV_ADVISE_MR_FLAG_FLUSH changes nothing.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* ranges,
               uint32_t count) noexcept {
   return guarded(ENOMEM, [&] {
     if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
         advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
-      explain("ibv_advise_mr: advice {}: three kinds of prefetch are known", static_cast<int>(advice));
+      explain("ibv_advise_mr: advice {}: only the three kinds of prefetch are supported",
+              static_cast<int>(advice));
       return fail(ENOTSUP);
     }
     if ((flags & ~static_cast<uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH)) != 0 || count == 0) return fail(EINVAL);
     for (const ibv_sge& range : std::span(ranges, count)) {
       const int fault = advise(pd, advice, range);
       if (fault == 0) continue;
-      explain("ibv_advise_mr: lkey {:#x}, {} bytes: not in a region on demand of this PD with the right",
-              range.lkey, range.length);
+      explain(
+          "ibv_advise_mr: lkey {:#x}, {} bytes: not within an on-demand region of this PD, or its access "
+          "does not allow it",
+          range.lkey, range.length);
       return fail(fault);
     }
     return 0;
@@ -145,7 +149,7 @@ WEFT_VERBS_API ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
   return guarded(static_cast<ibv_mr*>(nullptr), [&]() -> ibv_mr* {
     const KnownRegion region = ours(pd->context).device->regions.find(handle);
     if (region.object == nullptr || region.object->pd().id() != ours<Pd>(pd).object->id()) {
-      explain("ibv_import_mr: handle {:#x}: the PD has none", handle);
+      explain("ibv_import_mr: handle {:#x}: the PD has no such region", handle);
       return no_object(ENOENT);
     }
     auto out = std::make_unique<Mr>();
@@ -220,7 +224,7 @@ ibv_mr* weft_reg_buf_mr(ibv_pd* pd, Buffer* buffer, void* addr, size_t length, i
 
 int weft_export_buf_dmabuf_fd(Buffer* buffer) WEFT_VERBS_NAMED("ibv_export_buf_dmabuf_fd");
 int weft_export_buf_dmabuf_fd(Buffer* /*buffer*/) {
-  errno = ENODATA;  // ordinary memory, as the manual says
+  errno = ENODATA;  // the memory is ordinary, so there is no dmabuf; errno as in the manual
   return -1;
 }
 

@@ -1,4 +1,4 @@
-// verbs/regions.h -- registration as all calls have it that register.
+// verbs/regions.h -- registration, shared by all calls that register memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,13 +11,13 @@ struct RegionRequest {
   ibv_pd* pd = nullptr;
   void* addr = nullptr;
   size_t length = 0;
-  uint64_t iova = 0;  // first address as work requests and peers name it
+  uint64_t iova = 0;  // address of the first byte in work requests and for peers
   unsigned access = 0;
   const char* call = "";
-  bool unreachable = false;  // whatever `access` says
+  bool unreachable = false;  // no access is allowed, whatever `access` says
 };
 
-/// Null with errno when it is refused.
+/// Null, with errno set, when the registration is refused.
 ibv_mr* register_memory(const RegionRequest& request);
 
 }  // namespace weft::verbs

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kNodeNameBytesMax = 64;
 
-/// Leaves `out` when the variable is absent.
+/// Leaves `out` unchanged when the variable is absent.
 template <class Number>
 Status read_number(const char* name, int base, Number least, Number most, Number& out) {
   const std::string text = environment_variable(name);
@@ -66,16 +66,16 @@ Result<Settings> read_settings() {
   if (const std::string fault = name_fault(out.name, kNodeNameBytesMax, "a node"); !fault.empty())
     return Error{"WEFT_NODE: " + printable(fault)};
   out.dir = environment_variable("WEFT_NODE_DIR");
-  // The pages of the fabric's own nodes are one directory up.
+  // The pages of the fabric's own nodes stand one directory up.
   if (!out.dir.empty() && access(fmt::format("{}/../{}.stats", out.dir, out.name).c_str(), F_OK) == 0)
     return Error{fmt::format("WEFT_NODE={}: a node of the fabric's topology has this name", out.name)};
   const std::string flavour = environment_variable("WEFT_FLAVOUR");
   if (!flavour.empty() && flavour != "infiniband" && flavour != "roce")
-    return Error{fmt::format("WEFT_FLAVOUR={}: infiniband or roce", flavour)};
+    return Error{fmt::format("WEFT_FLAVOUR={}: must be infiniband or roce", flavour)};
   out.roce = flavour == "roce";
   const std::string strict = environment_variable("WEFT_STRICT_MEMORY");
   if (!strict.empty() && strict != "0" && strict != "1")
-    return Error{fmt::format("WEFT_STRICT_MEMORY={}: 0 or 1", strict)};
+    return Error{fmt::format("WEFT_STRICT_MEMORY={}: must be 0 or 1", strict)};
   out.strict_memory = strict == "1";
   out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
   out.curve_server = environment_variable("WEFT_CURVE_SERVER");
@@ -83,7 +83,7 @@ Result<Settings> read_settings() {
   uint64_t guid = 0;
   if (Status read = read_number<uint16_t>("WEFT_LID", 10, 1, kLidMax, lid); !read) return read.error();
   if (Status read = read_number<uint64_t>("WEFT_GUID", 16, 1, ~uint64_t{0}, guid); !read) return read.error();
-  if ((lid == 0) != (guid == 0)) return Error{"WEFT_LID and WEFT_GUID go together"};
+  if ((lid == 0) != (guid == 0)) return Error{"WEFT_LID and WEFT_GUID must be set together"};
   if (Status read = read_number<uint64_t>("WEFT_IDENTITY", 16, 1, ~uint64_t{0}, out.identity); !read)
     return read.error();
   if (out.identity != 0 && guid == 0) return Error{"WEFT_IDENTITY needs WEFT_GUID and WEFT_LID"};

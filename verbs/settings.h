@@ -12,24 +12,24 @@
 namespace weft::verbs {
 
 struct Settings {
-  std::string endpoint;  // of the switch
-  std::string name;      // of this node
-  std::string dir;       // for its files; empty: none are made
-  Lid lid{};             // with `guid`; without both a spare port gives them
+  std::string endpoint;  // endpoint of the switch
+  std::string name;      // name of this node
+  std::string dir;       // directory for its files; empty: no files are made
+  Lid lid{};             // set together with `guid`; without them a spare port assigns both
   Guid guid{};
-  uint64_t identity = 0;     // with both: of a spare port all the same (fabric::LinkConfig::identity)
-  std::string curve_secret;  // files
-  std::string curve_server;
+  uint64_t identity = 0;     // not 0: keep LID and GUID on a spare port (fabric::LinkConfig::identity)
+  std::string curve_secret;  // path of a file
+  std::string curve_server;  // path of a file
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
-  bool strict_memory = false;  // transfers to and from memory that has gone fail
-  bool roce = false;           // the port says Ethernet, and its GIDs are of RoCE version 2
+  bool strict_memory = false;  // transfers to and from unmapped memory fail
+  bool roce = false;           // the port reports Ethernet and has RoCE GIDs
 };
 
 /// Fails with one line that names the variable.
 Result<Settings> read_settings();
 
-/// Name of the device; the same before and after joining.
+/// Name of the device, the same before and after joining.
 [[nodiscard]] std::string device_name();
 
 }  // namespace weft::verbs

@@ -49,7 +49,7 @@ ibv_srq* create_srq_ex(ibv_context* /*context*/, ibv_srq_init_attr_ex* attr) noe
     const bool basic = type == IBV_SRQT_BASIC && (attr->comp_mask & ~kPlain) == 0;
     const bool xrc = type == IBV_SRQT_XRC && attr->comp_mask == kXrc;
     if ((!basic && !xrc) || attr->pd == nullptr) {
-      explain("ibv_create_srq_ex: comp_mask {:#x}, srq_type {}: a PD, for XRC a domain and a CQ too",
+      explain("ibv_create_srq_ex: comp_mask {:#x}, srq_type {}: needs a PD, for XRC also a domain and a CQ",
               attr->comp_mask, static_cast<int>(type));
       return no_object(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
     }
@@ -64,13 +64,15 @@ int get_srq_num(ibv_srq* srq, uint32_t* number) noexcept {
   return 0;
 }
 
-/// Of this process alone: a file by which several would share a domain makes none that they share.
+/// XRC domains are shared only within a process: processes that open the same file get separate domains.
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
   return guarded(static_cast<ibv_xrcd*>(nullptr), [&]() -> ibv_xrcd* {
     constexpr uint32_t kBoth = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     if (attr->comp_mask != kBoth || (attr->oflags & ~(O_CREAT | O_EXCL)) != 0) {
-      explain("ibv_open_xrcd: comp_mask {:#x}, oflags {:#x}: descriptor and flags, O_CREAT and O_EXCL",
-              attr->comp_mask, attr->oflags);
+      explain(
+          "ibv_open_xrcd: comp_mask {:#x}, oflags {:#x}: needs a descriptor and flags; flags may be O_CREAT "
+          "and O_EXCL",
+          attr->comp_mask, attr->oflags);
       return no_object(EINVAL);
     }
     hca::XrcOpen open{.create = (attr->oflags & O_CREAT) != 0, .exclusive = (attr->oflags & O_EXCL) != 0};
@@ -95,7 +97,7 @@ int close_xrcd(ibv_xrcd* domain) noexcept {
   Xrcd& ending = ours<Xrcd>(domain);
   const hca::Answer answer = ours(domain->context).context->destroy(ending.object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_close_xrcd: SRQs or QPs still belong to it");
+    explain("ibv_close_xrcd: SRQs or QPs still use it");
     return fail(answer);
   }
   const std::unique_ptr<Xrcd> owned(&ending);
@@ -120,8 +122,10 @@ WEFT_VERBS_API int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
     const hca::Answer answer = ours<Srq>(srq).object->modify({.wqes = attr->max_wr, .limit = attr->srq_limit},
                                                              static_cast<uint32_t>(mask));
     if (answer != hca::Answer::kOk)
-      explain("ibv_modify_srq: mask {:#x}, max_wr {}, srq_limit {}: out of range, or more wait", mask,
-              attr->max_wr, attr->srq_limit);
+      explain(
+          "ibv_modify_srq: mask {:#x}, max_wr {}, srq_limit {}: out of range, or max_wr is less than the "
+          "requests in the queue",
+          mask, attr->max_wr, attr->srq_limit);
     return fail(answer);
   });
 }
@@ -138,7 +142,7 @@ WEFT_VERBS_API int ibv_destroy_srq(ibv_srq* srq) {
   Srq& queue = ours<Srq>(srq);
   const hca::Answer answer = ours(srq->context).context->destroy(queue.object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_srq: QPs still take from it");
+    explain("ibv_destroy_srq: QPs still use it");
     return fail(answer);
   }
   pthread_mutex_destroy(&srq->mutex);

@@ -1,4 +1,4 @@
-// Names of states, events and codes, and how rates are counted.
+// Names of states, events and codes, and conversion of rates.
 #include <infiniband/verbs.h>
 
 #include <algorithm>

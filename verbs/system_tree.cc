@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using adapter::AdapterCounter;
 
-/// A file is complete or not there: readers may come at any time, and so may other threads that write it.
+/// Writes a file atomically, because readers and other writing threads may come at any time.
 bool put(const fs::path& file, std::string_view text) {
   std::error_code failed;
   fs::create_directories(file.parent_path(), failed);
@@ -61,15 +61,15 @@ std::string gid_text(const ibv_gid& gid) {
   return out;
 }
 
-/// What has passed the link: cells between two QPs of this adapter have not. Those are asked for first, so
-/// that they are never more than all.
+/// Cells that passed the link: `all` without those between two QPs of this adapter. `looped` is read first,
+/// so the difference is never negative.
 uint64_t on_link(const hca::Device& device, AdapterCounter all, AdapterCounter looped) noexcept {
   const uint64_t inside = device.count(looped);
   return device.count(all) - inside;
 }
 
-/// A counter of a port under the name that InfiniBand has for it. Its packets are our cells; data is counted
-/// in words of four bytes.
+/// A counter of a port under its InfiniBand name. A packet of these counters is a cell here; data is counted
+/// in units of four bytes.
 struct PortCounter {
   const char* name;
   uint64_t (*value)(const hca::Device& device);
@@ -101,10 +101,11 @@ constexpr std::array<PortCounter, 7> kCounters{{
     {"link_downed", [](const hca::Device& device) { return device.count(AdapterCounter::kPortDowns); }},
 }};
 
-/// Programs that look for a device ask for many files of it at once.
+/// How long written counters count as current: programs that look for a device read many of its files at
+/// once.
 constexpr Duration kFreshFor = 20ms;
 
-/// What does not change while the process runs.
+/// Writes the files that do not change while the process runs.
 bool put_device(ProcessNode& node, const fs::path& root) {
   const fs::path classes = root / "class";
   const fs::path nodes = root / "dev/infiniband";
@@ -153,7 +154,7 @@ bool put_port(ProcessNode& node, const fs::path& port) {
          put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
 }
 
-/// Those with a name that programs know, and all of the adapter's by its own.
+/// Writes the counters that have an InfiniBand name, and all counters of the adapter by their own names.
 bool put_counters(ProcessNode& node, const fs::path& port) {
   constexpr CounterNames<AdapterCounter> kNames = counter_labels(AdapterCounter{});
   bool put_all = true;
@@ -166,7 +167,7 @@ bool put_counters(ProcessNode& node, const fs::path& port) {
   return put_all;
 }
 
-/// The tree of this process. The child of fork() has another node, and another tree.
+/// The tree written last. A child after fork() has another node and gets another tree.
 struct Shown {
   ForkedMutex mutex;
   const ProcessNode* node = nullptr;
@@ -178,7 +179,8 @@ Shown& shown() {
   return instance;
 }
 
-/// Before there are threads: a child of fork() would wait for ever for a parent's thread that is making it.
+/// Runs before the process has other threads: if fork() happened while another thread created the object, the
+/// child would wait for that thread for ever.
 [[gnu::constructor]] void make_tree_at_load() {
   static_cast<void>(shown());
 }
@@ -190,7 +192,8 @@ bool write_system_tree(ProcessNode& node, const std::string& root) {
   const std::lock_guard one_at_a_time(last.mutex);
   const fs::path port = fs::path(root) / "class/infiniband" / device_name() / "ports/1";
   const Instant now = MonotonicClock().now();
-  // A process that outlives its `weft run` may find that a later one has cleaned up.
+  // The port's directory may be missing: if a process outlives its `weft run`, a later run may remove the
+  // tree.
   if (last.node != &node || access(port.c_str(), F_OK) != 0) {
     if (!put_device(node, root)) return false;
     last.node = &node;

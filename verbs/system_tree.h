@@ -1,5 +1,5 @@
-// verbs/system_tree.h -- what the kernel would show of our device below /sys/class, as files in a directory
-// of this user's: for programs that read it there, to which the preloaded object gives these.
+// verbs/system_tree.h -- the files that a kernel would show of our device below /sys/class, in a directory of
+// this user. The preloaded object redirects programs that read /sys/class to them.
 #pragma once
 
 #include <string>
@@ -8,10 +8,9 @@ namespace weft::verbs {
 
 class ProcessNode;
 
-/// Writes the tree below `root`, with the counters of now, over what was written before. False when it
-/// cannot.
+/// Writes the tree below `root`, or renews it with the present counters. False on a failed write.
 [[nodiscard]] bool write_system_tree(ProcessNode& node, const std::string& root);
-/// Removes the tree that write_system_tree() has written for this node, if it has.
+/// Removes the tree that write_system_tree() wrote for this node, if it wrote one.
 void remove_system_tree(const ProcessNode& node) noexcept;
 
 }  // namespace weft::verbs

@@ -1,4 +1,5 @@
-// Calls that are trivial here, and those for what the device does not offer: answered as the manuals say.
+// Calls that have nothing to do here, and calls for what the device does not offer. They answer as the
+// manuals say.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ int unoffered(const char* call) noexcept {
 
 }  // namespace
 
-// ---- fork(): nothing is pinned, and a child is told by hca/ --------------------
+// ---- fork(): no memory is pinned, and hca/ detects a child ----
 
 WEFT_VERBS_API int ibv_fork_init() {
   return 0;
@@ -45,7 +46,7 @@ WEFT_VERBS_API const char* ibv_get_sysfs_path() {
   return "/sys";
 }
 
-/// The file's text without its last line end. @return how many bytes; -1 when it cannot be read
+/// Reads the file without its last line end. Returns the number of bytes; -1 when the file cannot be read.
 WEFT_VERBS_API int ibv_read_sysfs_file(const char* dir, const char* file, char* out, size_t bytes) {
   return guarded(-1, [&] {
     const std::string path = std::string(dir) + "/" + file;
@@ -59,7 +60,7 @@ WEFT_VERBS_API int ibv_read_sysfs_file(const char* dir, const char* file, char* 
   });
 }
 
-// ---- enhanced connection establishment: no option is known --------------------
+// ---- enhanced connection establishment: the device has no options ----
 
 WEFT_VERBS_API int ibv_set_ece(ibv_qp* /*qp*/, ibv_ece* ece) {
   if ((ece->vendor_id == 0 || ece->vendor_id == kVendorId) && ece->options == 0) return 0;
@@ -82,13 +83,13 @@ WEFT_VERBS_API int ibv_resolve_eth_l2_from_gid(ibv_context* /*context*/, ibv_ah_
   return unoffered("ibv_resolve_eth_l2_from_gid");
 }
 
-/// An object of one byte that vendors' libraries refer to, which other libraries load.
+/// One byte of data. Vendors' libraries, which other libraries load, refer to it.
 WEFT_VERBS_API const bool verbs_allow_disassociate_destroy;
 const bool verbs_allow_disassociate_destroy = false;
 
 // ---- stubs --------------------
 
-/// Of the generated stubs, once for each name.
+/// The generated stubs call it once for each name.
 extern "C" void weft_verbs_stub_called(const char* name) noexcept {
   unoffered(name);
 }

@@ -1,5 +1,5 @@
 // verbs/work_batch.h -- ibv_wr_*: work requests that a program builds call by call between ibv_wr_start() and
-// ibv_wr_complete(), and that are posted together.
+// ibv_wr_complete(). They are posted together.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,8 +13,8 @@
 
 namespace weft::verbs {
 
-/// One request under construction. Its segments, and inline bytes, are places in the batch, whose vectors
-/// may move until it is complete.
+/// One request under construction. Its segments and inline bytes are named by index, because the vectors of
+/// the batch may move until the batch is complete.
 struct BuiltRequest {
   adapter::SendRequest request{};
   size_t first_sge = 0;
@@ -23,16 +23,17 @@ struct BuiltRequest {
   size_t bytes = 0;
 };
 
-/// Vectors keep their room from batch to batch.
+/// The vectors keep their capacity from batch to batch.
 struct WorkBatch {
-  CallLock lock;  // from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(); also around ibv_post_send()
+  // Held from ibv_wr_start() to ibv_wr_complete() or ibv_wr_abort(); also around ibv_post_send().
+  CallLock lock;
   std::vector<BuiltRequest> requests;
   std::vector<adapter::Sge> sges;
   std::vector<std::byte> inline_bytes;
-  // Of ibv_wr_complete(): what is handed over, and the segments of inline requests.
+  // Used in ibv_wr_complete(): the requests to post, and the segments of inline requests.
   std::vector<adapter::SendRequest> posted;
   std::vector<adapter::Sge> inlined;
-  int fault = 0;  // errno of the first call that cannot be
+  int fault = 0;  // errno of the first call of the batch that failed
 
   void clear() noexcept {
     requests.clear();
@@ -44,9 +45,9 @@ struct WorkBatch {
   }
 };
 
-/// Bits of ibv_qp_create_send_ops_flags for a service.
+/// Bits of ibv_qp_create_send_ops_flags that a service allows.
 [[nodiscard]] uint64_t possible_operations(ibv_qp_type type) noexcept;
-/// Every pointer, for programs call them without a look.
+/// Sets every pointer, because programs call them without testing for null.
 void set_work_calls(ibv_qp_ex& qp) noexcept;
 
 }  // namespace weft::verbs

@@ -1,13 +1,14 @@
-// bench/limits/bare_pipeline.cc -- the yardstick: how fast three processes can move checked cells at all.
+// bench/limits/bare_pipeline.cc -- the yardstick: the highest rate at which three processes can move checked
+// cells.
 //
-// How it works: host -> switch -> unit over shared rings, and back. Each hop does what any fabric with these
-// layouts must do and nothing else: the host composes cell and flit headers and copies the payload in under
-// one CRC; the switch checks flit and cell CRC, looks the LID up and copies the cell to the output ring in
-// the same pass; the unit checks both and copies the payload to its memory; a 48-byte ACK cell comes back
-// through the switch for every 16 cells. No queue pairs, credits, lanes, arbiter, retry. Rings hold 256 slots
-// or 256 KiB, whatever is less, and positions are published per `batch` cells or when there is nothing left
-// to do. Host and unit share a core, so they yield when idle.
-// --plain leaves headers and ACKs away: payload and CRC only.
+// How it works: host -> switch -> unit over shared rings, and back. Each hop does only what any fabric with
+// these layouts must do. The host composes cell and flit headers and copies the payload in under one CRC. The
+// switch checks flit and cell CRC, looks the LID up and copies the cell to the output ring in the same pass.
+// The unit checks both CRCs and copies the payload to its memory. For every 16 cells a 48-byte ACK cell
+// returns through the switch. There are no queue pairs, credits, lanes, arbiter or retries. Rings hold 256
+// slots or 256 KiB, whichever is less. Positions are published per `batch` cells and when a process becomes
+// idle. Host and unit share a core, so they yield when idle.
+// --plain omits headers and ACKs: payload and CRC only.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ constexpr uint64_t kRingBytes = 256 * 1024;
 constexpr uint64_t kRingSlotsMin = 32;
 constexpr uint64_t kRingSlotsMax = 256;
 constexpr uint64_t kCellsPerAck = 16;
-constexpr uint64_t kMemoryBytes = 64 * 1024;  // payload source and sink
+constexpr uint64_t kMemoryBytes = 64 * 1024;  // source and sink of payload
 constexpr Lid kHostLid{1};
 constexpr Lid kUnitLid{2};
 
@@ -57,13 +58,13 @@ struct Shape {
   }
 };
 
-/// One end's view of a ring; the constructor's arguments are the same at both ends.
+/// One end of a ring; both ends pass the same arguments to the constructor.
 class Ring {
  public:
   Ring(RingShared* shared, std::byte* slots, const Shape& shape)
       : shared_(shared), slots_(slots), mask_(shape.slots() - 1), slot_bytes_(shape.slot_bytes()) {}
 
-  // Producer.
+  // Calls of the producer.
   std::byte* claim() noexcept {
     if (next_ - other_ > mask_) {
       other_ = shared_->tail.value.load(std::memory_order_acquire);  // pairs with release()
@@ -80,7 +81,7 @@ class Ring {
   }
   [[nodiscard]] uint64_t unpublished() const noexcept { return next_ - shown_; }
 
-  // Consumer.
+  // Calls of the consumer.
   const std::byte* front() noexcept {
     if (next_ == other_) {
       other_ = shared_->head.value.load(std::memory_order_acquire);  // pairs with publish()
@@ -105,11 +106,11 @@ class Ring {
   uint64_t mask_;
   uint64_t slot_bytes_;
   uint64_t next_ = 0;   // own position
-  uint64_t shown_ = 0;  // own position as the other side knows it
-  uint64_t other_ = 0;  // the other side's position as last seen
+  uint64_t shown_ = 0;  // own position last published
+  uint64_t other_ = 0;  // last seen position of the other side
 };
 
-/// Everything the three processes share; mapped before the forks.
+/// Memory that the three processes share; mapped before they fork.
 struct World {
   Shape shape;
   RingShared* rings = nullptr;  // host to switch, switch to unit, unit to switch, switch to host
@@ -146,7 +147,7 @@ uint64_t load_u64(const std::byte* at) noexcept {
   return value;
 }
 
-/// Writes the 16 header bytes of a whole-cell flit: length, sequence, and the CRC over both and the cell's
+/// Writes the 16 header bytes of a whole-cell flit: length, sequence, and the CRC over these and the cell's
 /// CRC.
 void put_flit_header(std::byte* slot, uint32_t cell_bytes, uint64_t sequence,
                      uint32_t cell_crc_wire) noexcept {
@@ -158,7 +159,7 @@ void put_flit_header(std::byte* slot, uint32_t cell_bytes, uint64_t sequence,
   std::memcpy(slot + 8, &second, sizeof second);
 }
 
-/// Length of the cell in a slot, 0 when the flit's CRC is wrong or its length impossible.
+/// Length of the cell in a slot; 0 if the flit's CRC is wrong or its length impossible.
 uint32_t check_flit(const std::byte* slot, const Shape& shape) noexcept {
   const uint64_t first = load_u64(slot);
   const uint64_t second = load_u64(slot + 8);
@@ -169,7 +170,7 @@ uint32_t check_flit(const std::byte* slot, const Shape& shape) noexcept {
   return to_big(crc) == static_cast<uint32_t>(second >> 32) ? bytes : 0;
 }
 
-/// Endpoint half that sends: one direction's template and sequence.
+/// Sending half of an endpoint: header template and sequence of one direction.
 class Sender {
  public:
   Sender(const World& world, Ring ring, Lid from, Lid to)
@@ -215,13 +216,13 @@ class Sender {
   uint64_t sequence_ = 0;
 };
 
-/// Endpoint half that receives: checks, copies the payload out.
+/// Receiving half of an endpoint: checks cells and copies the payload out.
 class Receiver {
  public:
   Receiver(const World& world, Ring ring) : shape_(world.shape), ring_(ring) {}
 
-  /// Takes one cell; false when there is none. Aborts on a wrong CRC: this program measures correct transfers
-  /// only.
+  /// Takes one cell; false when there is none. Aborts on a wrong CRC, because only correct transfers are
+  /// measured.
   bool take(std::byte* to) noexcept {
     const std::byte* slot = ring_.front();
     if (slot == nullptr) return false;
@@ -251,7 +252,7 @@ class Receiver {
   Ring ring_;
 };
 
-/// Forwards up to one batch; returns the cells moved.
+/// Forwards up to one batch. @return the number of cells moved
 uint64_t forward(const Shape& shape, Ring& in, Ring* outputs, const uint16_t* port_of_lid,
                  uint64_t& sequence) noexcept {
   uint64_t moved = 0;
@@ -329,7 +330,7 @@ void run_sink(const World& world, int core) {
   }
 }
 
-/// Keeps the ring full for `seconds` after a short warm-up; returns cells per second at the unit.
+/// Keeps the ring full for `seconds` after a short warm-up. @return cells per second at the unit
 double run_source(const World& world, double seconds) {
   Sender out(world, world.ring(0), kHostLid, kUnitLid);
   Receiver acks(world, world.ring(3));
@@ -375,7 +376,7 @@ void run_echo(const World& world, int core) {
   }
 }
 
-/// Median round trip in microseconds of one cell at a time.
+/// Median round trip of single cells in microseconds.
 double run_ping(const World& world, double seconds) {
   Sender out(world, world.ring(0), kHostLid, kUnitLid);
   Receiver in(world, world.ring(3));

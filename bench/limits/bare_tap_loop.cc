@@ -1,10 +1,10 @@
 // bench/limits/bare_tap_loop.cc -- the yardstick for the LAN path: one process that copies frames between two
-// TAP interfaces, each in a network namespace of its own, with vnet headers and segmentation offload as Weft
-// uses them.
+// TAP interfaces in different network namespaces, with vnet headers and segmentation offload as Weft uses
+// them.
 //
-// It makes both interfaces (they vanish with it), prints "ready" and copies until SIGTERM. --spin-us is how
-// long it looks for frames before it sleeps in poll(): 0 is the blocking loop. --no-offload gives plain
-// 1500-byte frames.
+// It makes both interfaces (they disappear with the process), prints "ready" and copies until SIGTERM.
+// --spin-us is the time for which it polls for frames before it sleeps in poll(); 0 is the blocking loop.
+// With --no-offload frames have at most 1500 bytes.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <linux/if.h>
@@ -67,7 +67,7 @@ int open_tap(const std::string& where, bool offload) {
   return tap;
 }
 
-/// Moves up to kFramesPerTurn frames; returns how many.
+/// Copies up to kFramesPerTurn frames. @return their number
 int copy_frames(int from, int to, std::vector<std::byte>& frame) {
   int moved = 0;
   for (; moved < kFramesPerTurn; ++moved) {

@@ -1,8 +1,8 @@
-// bench/limits/zmq_relay.cc -- the yardstick for links over ZeroMQ: three processes, the middle one passes
-// each message on unopened, as a switch would. One message carries one burst of cells; nothing is checked,
-// composed or answered. The middle binds a ROUTER for the sender and one for the receiver, as Weft's switch
-// ports do, and the I/O threads run as batch work, as Weft's do; --ping measures one message there and back
-// at a time.
+// bench/limits/zmq_relay.cc -- the yardstick for links over ZeroMQ: three processes, of which the middle one
+// forwards each message without reading it, like a switch. One message carries one burst of cells; no cells
+// are checked, composed or answered. The middle process binds one ROUTER for the sender and one for the
+// receiver, like the ports of Weft's switch. The I/O threads run with SCHED_BATCH, as Weft's do. --ping
+// measures single messages there and back.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kMessagesQueuedMax = 64;  // per pipe: bounds what is in flight, as credits do
+constexpr int kMessagesQueuedMax = 64;  // per pipe: limits the data in flight, as credits do
 
 struct Options {
   uint32_t burst_bytes = 16 * 1024;
@@ -71,13 +71,13 @@ class Node {
 struct World {
   std::string directory;
   std::atomic<bool>* stop;
-  std::atomic<uint64_t>* delivered;  // messages
+  std::atomic<uint64_t>* delivered;  // messages delivered
   [[nodiscard]] std::string host_end() const { return "ipc://" + directory + "/host"; }
   [[nodiscard]] std::string unit_end() const { return "ipc://" + directory + "/unit"; }
   [[nodiscard]] bool stopped() const noexcept { return stop->load(std::memory_order_relaxed); }
 };
 
-/// Keeps a peer's ROUTER identity: the first frame of each message from it.
+/// Holds the ROUTER identity of a peer, which is the first frame of each of its messages.
 struct Port {
   void* socket;
   zmq_msg_t identity;
@@ -89,7 +89,7 @@ struct Port {
   ~Port() { zmq_msg_close(&identity); }
 
   bool receive(zmq_msg_t& body) {
-    zmq_msg_t from;  // a receive that finds nothing would empty `identity`
+    zmq_msg_t from;  // a receive without a message would empty `identity`
     zmq_msg_init(&from);
     const bool got = zmq_msg_recv(&from, socket, ZMQ_DONTWAIT) >= 0;
     if (got) zmq_msg_move(&identity, &from);
@@ -120,7 +120,7 @@ void run_relay(const World& world) {
   Node node;
   Port host(node.bind(ZMQ_ROUTER, world.host_end()));
   Port unit(node.bind(ZMQ_ROUTER, world.unit_end()));
-  const int mandatory = 1;  // a full pipe makes the relay wait instead of dropping
+  const int mandatory = 1;  // on a full pipe the relay waits; by default ROUTER drops
   zmq_setsockopt(host.socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory);
   zmq_setsockopt(unit.socket, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory);
   zmq_pollitem_t items[2] = {{host.socket, 0, ZMQ_POLLIN, 0}, {unit.socket, 0, ZMQ_POLLIN, 0}};
@@ -132,7 +132,7 @@ void run_relay(const World& world) {
   }
 }
 
-/// Receives until told to stop; answers each message when `echo`.
+/// Receives until told to stop; with `echo` answers each message.
 void run_unit(const World& world, bool echo) {
   Node node;
   void* socket = node.connect(world.unit_end());
@@ -155,7 +155,7 @@ void wait_for_first(const World& world, void* socket, const std::vector<std::byt
   usleep(50'000);
 }
 
-/// Megabytes per second that arrive at the unit.
+/// @return megabytes per second that arrive at the unit
 double run_source(const World& world, const Options& options) {
   Node node;
   void* socket = node.connect(world.host_end());

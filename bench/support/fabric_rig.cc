@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kStartSeconds = 5;
 
-/// build/TYPE/bench/PROGRAM -> build/TYPE/bin/weft-switch.
+/// Path of weft-switch: build/TYPE/bench/PROGRAM -> build/TYPE/bin/weft-switch.
 std::string switch_program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin" / "weft-switch")
       .string();
@@ -125,7 +125,7 @@ class Endnode::Core {
 
 Endnode::Endnode(const Fabric& fabric, Lid lid) {
   const RigConfig& config = fabric.config();
-  pin_to_core(config.zmq_core);  // ZeroMQ's threads start with the link and stay where they start
+  pin_to_core(config.zmq_core);  // ZeroMQ's threads start with the link and inherit this core
   core_ = std::make_unique<Core>(fabric, lid);
   pin_to_core(lid == kHostLid ? config.host_core : config.unit_core);
 }

@@ -1,5 +1,5 @@
-// bench/support/fabric_rig.h -- a fabric of three processes for a measurement: weft-switch as it is shipped,
-// and two endnodes that the measurement program plays itself.
+// bench/support/fabric_rig.h -- a fabric of three processes for a measurement: the product's weft-switch, and
+// two endnodes inside the measurement program.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
@@ -24,17 +24,17 @@ struct RigConfig {
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   std::string link = "shm";  // or "zmq": ZeroMQ over ipc
   uint32_t credits = fabric::kCreditsPerLaneDefault;
-  int host_core = 1;  // -1 = any
+  int host_core = 1;  // -1: any core
   int switch_core = 0;
   int unit_core = 1;
-  int zmq_core = -1;  // of ZeroMQ's threads, of all three processes
+  int zmq_core = -1;  // core of ZeroMQ's threads in all three processes
 };
 
 /// --payload, --credits, --link, --host-core, --switch-core, --unit-core, --zmq-core.
 void add_rig_options(boost::program_options::options_description& known, RigConfig& config);
 
-/// The switch process and the directory it keeps its sockets in. Made before the children fork; both end with
-/// it.
+/// The switch process and the directory with its sockets. Make it before the children fork; it ends both when
+/// it is destroyed.
 class Fabric {
  public:
   explicit Fabric(const RigConfig& config);
@@ -42,7 +42,7 @@ class Fabric {
   Fabric& operator=(const Fabric&) = delete;
   ~Fabric();
   [[nodiscard]] const RigConfig& config() const noexcept { return config_; }
-  /// What an endnode joins at: "shm:PATH" or "ipc://PATH".
+  /// The endpoint for endnodes: "shm:PATH" or "ipc://PATH".
   [[nodiscard]] std::string endpoint() const;
 
  private:
@@ -51,7 +51,7 @@ class Fabric {
   Children switch_;
 };
 
-/// One endnode's link. Owner: the process that made it, which is bound to the node's core.
+/// Link of one endnode. Owner: the process that made it, which is bound to the node's core.
 class Endnode {
  public:
   Endnode(const Fabric& fabric, Lid lid);
@@ -62,9 +62,9 @@ class Endnode {
   void wait_up();
   [[nodiscard]] fabric::CellPort& port() noexcept;
   /// Ends a turn of a loop that did `work`. Without work it yields the core, and after a while sleeps until
-  /// something arrives or `due`, as the loops of Weft's programs do.
+  /// something arrives or until `due`, like the loops of Weft's programs.
   void end_turn(uint32_t work, Instant due) noexcept;
-  /// Data flits of a mean burst, since the link came up.
+  /// Mean number of data flits per burst since the link came up.
   [[nodiscard]] double flits_per_burst() const noexcept;
   [[nodiscard]] static Instant now() noexcept { return MonotonicClock().now(); }
 

@@ -1,5 +1,5 @@
-// bench/support/instructions.h -- instructions in user mode that parts of a program take: by the processor's
-// counter, or by callgrind, which runs the program and charges each counted() call by its Part.
+// bench/support/instructions.h -- counts user-mode instructions of parts of a program, by the processor's
+// counter or by callgrind, which runs the program and assigns the cost of each counted() call to its Part.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace weft::bench {
 
-/// The processor's counter of this thread. Without one, begin() and end() do nothing.
+/// The processor's counter for this thread. Without a counter, counts() is false and nothing is counted.
 class InstructionCounter {
  public:
   /// @param wanted  false: the program runs under callgrind
@@ -22,13 +22,13 @@ class InstructionCounter {
   int fd_ = -1;
 };
 
-/// What is counted of one path: `Part` is a type that gives the path its name.
+/// Counts of one path. The type `Part` names the path.
 struct PathCount {
   uint64_t instructions = 0;
-  uint64_t units = 0;  // cells, frames, work requests that went this way
+  uint64_t units = 0;  // cells, frames or work requests that took the path
 };
 
-/// Runs `work` as a function of its own, so that callgrind can tell what it costs.
+/// Runs `work` in a separate function, so that callgrind can assign its cost.
 template <class Part, class Work>
 [[gnu::noipa]] void counted(Work& work) {
   work();
@@ -42,7 +42,7 @@ void count(const InstructionCounter& counter, bool now, PathCount& count, Work w
   count.instructions += counter.read() - before;
 }
 
-/// One line of JSON: instructions per unit, or without a counter the number of units.
+/// Prints one line of JSON: instructions per unit, or without a counter the number of units.
 void print_path(std::string_view name, const InstructionCounter& counter, const PathCount& count);
 
 }  // namespace weft::bench

@@ -34,7 +34,7 @@ std::byte* map_shared(size_t bytes) {
 
 namespace {
 
-/// In the child: die with the parent, and in any case after a while.
+/// In the child: makes it end with its parent, and after `seconds_max` in any case.
 void bind_to_parent(pid_t parent, unsigned seconds_max) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);

@@ -1,5 +1,5 @@
 // bench/support/one_thread_fabric.h -- two endnodes on one switch over links in memory, all driven by the
-// measuring thread: what is left is the CPU time of the parts, for no cache line crosses between cores.
+// measuring thread. It measures only the CPU time of the parts, because no cache line moves between cores.
 #pragma once
 
 #include <memory>

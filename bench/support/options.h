@@ -1,12 +1,13 @@
-// bench/support/options.h -- command lines of the measurement programs: --help, and one line on wrong use.
+// bench/support/options.h -- command lines of the measurement programs, with --help and one line on wrong
+// use.
 #pragma once
 
 #include <boost/program_options.hpp>
 
 namespace weft::bench {
 
-/// Parses into the variables `known` is bound to, and adds --help.
-/// @return -1 to go on, else the exit status: 0 after --help, 2 after wrong use.
+/// Parses the command line into the variables bound to `known`, and adds --help.
+/// @return -1 to go on, else the exit code: 0 after --help, 2 after wrong use
 [[nodiscard]] int parse_options(int argc, char** argv, boost::program_options::options_description& known);
 
 }  // namespace weft::bench

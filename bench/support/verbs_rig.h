@@ -1,5 +1,5 @@
-// bench/support/verbs_rig.h -- two connected RC QPs for a measurement: each process makes its VerbsEnd, tells
-// the other what it is called through memory both map, and moves its QP to RTS.
+// bench/support/verbs_rig.h -- two connected RC QPs for a measurement. Each process makes its VerbsEnd,
+// publishes its numbers in shared memory, and moves its QP to RTS.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace weft::bench {
 
-/// What one side tells the other.
+/// Numbers that one side publishes for the other.
 struct VerbsName {
   std::atomic<bool> valid;
   std::atomic<bool> connected;
@@ -21,7 +21,7 @@ struct VerbsName {
   uint32_t rkey;
   uint64_t addr;
 };
-/// In shared memory: index 0 is the host's, 1 the unit's.
+/// In shared memory; index 0 belongs to the host, 1 to the unit.
 struct VerbsExchange {
   VerbsName names[2];
   std::atomic<bool> stop;
@@ -31,12 +31,12 @@ struct VerbsExchange {
 /// One adapter with a PD, a CQ, an RC QP and a registered region. Owner: the thread that made it.
 class VerbsEnd {
  public:
-  /// @param port   up, and outlives this object
-  /// @param bytes  of the region
+  /// @param port   must be up and outlive this object
+  /// @param bytes  size of the region
   VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, size_t bytes);
-  /// Brings the QP to RTS; the other side's name must be valid.
+  /// Moves the QP to RTS; the other side's numbers must be valid.
   void bring_up();
-  /// Waits for the other side and brings the QP to RTS; aborts after five seconds.
+  /// Waits for the other side and moves the QP to RTS; aborts after five seconds.
   void connect();
 
   [[nodiscard]] adapter::ChannelAdapter& adapter() noexcept { return adapter_; }
@@ -48,7 +48,7 @@ class VerbsEnd {
     return {region_.addr + offset, length, region_.lkey};
   }
   int poll() noexcept { return adapter_.poll(Endnode::now()); }
-  /// Completions since the last call; aborts when one failed.
+  /// Completions since the last call; aborts if one failed.
   [[nodiscard]] std::span<const adapter::WorkCompletion> completions() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return exchange_.stop.load(std::memory_order_relaxed); }
 
@@ -68,18 +68,18 @@ class VerbsEnd {
   std::vector<adapter::WorkCompletion> completions_;
 };
 
-/// Keeps a window of RDMA writes outstanding; source and target run through kMemoryBytes, as in
+/// Keeps a window of RDMA writes outstanding. Source and target advance through kMemoryBytes, as in
 /// bare_pipeline.
 class WriteStream {
  public:
   static constexpr size_t kMemoryBytes = 64 * 1024;
-  /// @param bytes   of one write; both regions hold kMemoryBytes + bytes
-  /// @param window  writes outstanding
-  /// @param list    writes posted by one call; 0: as many as the window has room for
+  /// @param bytes   size of one write; both regions hold kMemoryBytes + bytes
+  /// @param window  number of outstanding writes
+  /// @param list    writes posted by one call; 0: as many as the window allows
   WriteStream(VerbsEnd& end, uint32_t bytes, uint32_t window, uint32_t list = 0);
-  /// Fills the window; returns the writes posted.
+  /// Fills the window. @return the number of posted writes
   uint32_t post() noexcept;
-  /// Takes what has completed; returns how many writes.
+  /// Takes completed writes. @return their number
   uint32_t complete() noexcept;
   [[nodiscard]] uint64_t completed() const noexcept { return completed_; }
 
@@ -88,7 +88,7 @@ class WriteStream {
   uint32_t bytes_;
   uint32_t window_;
   uint32_t list_;
-  std::vector<adapter::Sge> sges_;  // of the list that is posted
+  std::vector<adapter::Sge> sges_;  // of the list that is being posted
   std::vector<adapter::SendRequest> requests_;
   uint32_t outstanding_ = 0;
   uint64_t at_ = 0;

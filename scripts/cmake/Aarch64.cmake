@@ -1,5 +1,5 @@
-# Toolchain for aarch64 on another machine: Debian's cross compiler and the libraries of its architecture arm64. Programs that CTest
-# starts run under qemu-user (scripts/portability aarch64).
+# Toolchain for building on another machine for aarch64: Debian's cross compiler and libraries of architecture arm64. CTest runs
+# programs under qemu-user (scripts/portability aarch64).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

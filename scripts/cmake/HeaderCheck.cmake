@@ -1,4 +1,4 @@
-# Every public header compiles alone (house style 2): one generated source per header, compiled, never linked.
+# Checks that every public header compiles alone (house style 2): one generated source per header, compiled and never linked.
 foreach(FOLDER base messages fabric control adapter session hca tca node host_driver iou_driver sim tools)
   file(GLOB_RECURSE OF_FOLDER CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${FOLDER}/*.h)
   list(APPEND HEADERS ${OF_FOLDER})

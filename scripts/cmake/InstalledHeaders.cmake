@@ -1,4 +1,4 @@
-# Run by cmake --install: writes the headers of WEFT_FOLDERS below WEFT_HEADERS, with "FOLDER/..." of theirs as <weft/FOLDER/...>.
+# cmake --install runs this: copies the headers of WEFT_FOLDERS to WEFT_HEADERS and changes includes of "FOLDER/..." to <weft/FOLDER/...>.
 list(JOIN WEFT_FOLDERS "|" ANY_FOLDER)
 file(REMOVE_RECURSE ${WEFT_HEADERS})
 foreach(FOLDER ${WEFT_FOLDERS})

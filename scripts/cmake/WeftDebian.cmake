@@ -1,5 +1,5 @@
-# cpack -G DEB: the packages weft (programs, drop-in libraries, documents) and weft-dev (headers, archives). scripts/package makes them
-# in a build with the prefix /usr, and tries them.
+# cpack -G DEB: the packages weft (programs, drop-in libraries, documents) and weft-dev (headers, archives). scripts/package makes and
+# tests them in a build with the prefix /usr.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME weft)
 set(WEFT_PACKAGE_CONTACT "Weft maintainers <maintainers@weft.invalid>" CACHE STRING "Maintainer of the Debian packages")
@@ -27,7 +27,7 @@ set(CPACK_DEBIAN_DEV_DESCRIPTION "channel-based I/O fabric in user space: C++ he
 Channel adapters, queue pairs, registered memory, links and switches as
 C++20 libraries, with a pkg-config file and a CMake package.")
 
-# What Debian's policy asks of every package: a copyright and a changelog.
+# Debian policy requires a copyright file and a changelog in every package.
 set(DEBIAN_FILES ${CMAKE_BINARY_DIR}/debian)
 string(TIMESTAMP DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(CONFIGURE OUTPUT ${DEBIAN_FILES}/copyright @ONLY CONTENT

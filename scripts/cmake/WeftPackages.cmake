@@ -6,12 +6,12 @@ find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS program_options)
 pkg_check_modules(capnp REQUIRED IMPORTED_TARGET capnp)
 find_program(WEFT_CAPNP capnp REQUIRED)
 pkg_check_modules(zmq REQUIRED IMPORTED_TARGET libzmq)
-# What ZeroMQ itself was built with (Kerberos, PGM, libxml2) is nothing its users need, and pkg_check_modules() hands it on as include
-# directories when it first runs and as options when it runs again: every file would be compiled anew.
+# Users of ZeroMQ do not need the dependencies that it was built with (Kerberos, PGM, libxml2). pkg_check_modules() reports them as
+# include directories in its first run and as options in later runs, which would recompile every file.
 find_path(WEFT_ZMQ_INCLUDE zmq.h HINTS ${zmq_INCLUDE_DIRS} REQUIRED)
 set_target_properties(PkgConfig::zmq PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_INCLUDE_DIRECTORIES "${WEFT_ZMQ_INCLUDE}")
 pkg_check_modules(slirp REQUIRED IMPORTED_TARGET slirp)
-# Newer glibs ask for -pthread, which defines _REENTRANT: precompiled headers are for one set of definitions. Threads are linked anyway.
+# Newer glibs ask for -pthread, which defines _REENTRANT and would make the precompiled headers invalid. Threads are linked anyway.
 string(REPLACE "-pthread" "" SLIRP_OPTIONS "${slirp_CFLAGS_OTHER}")
 set_target_properties(PkgConfig::slirp PROPERTIES INTERFACE_COMPILE_OPTIONS "${SLIRP_OPTIONS}")
 pkg_check_modules(pcap REQUIRED IMPORTED_TARGET libpcap)

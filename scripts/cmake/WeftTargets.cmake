@@ -14,7 +14,7 @@ if(WEFT_CCACHE)
                                   CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
 endif()
 
-# weft_options: what users of the installed libraries need too; the house flags are for our own sources only.
+# weft_options holds what users of the installed libraries need as well; warnings and the like are only for our own sources.
 add_library(weft_options INTERFACE)
 target_compile_features(weft_options INTERFACE cxx_std_20)
 target_include_directories(weft_options INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
@@ -23,7 +23,7 @@ add_compile_options(-Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wold-
 if(WEFT_WERROR)
   add_compile_options(-Werror)
 endif()
-# Nobody replaces a function of ours at load time, so position-independent code may inline them.
+# No function of ours is replaced at load time, so position-independent code may inline them.
 add_compile_options(-fno-semantic-interposition)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   add_compile_options(-march=x86-64-v2)
@@ -40,27 +40,28 @@ if(WEFT_SANITIZE)
   target_compile_definitions(weft_options INTERFACE WEFT_DEEP_CHECKS=1)
 endif()
 
-# Standard headers that most sources include, precompiled: reading them was half of a clean build. A source still names what it needs
-# (house style 2): the debug preset and the static checks of scripts/test do without them and find what is missing.
+# Standard headers that most sources include are precompiled: parsing them took half of a clean build. Each source still includes what
+# it needs (house style 2). The debug preset and the static checks of scripts/test build without them and find missing includes.
 set(WEFT_STANDARD_HEADERS <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <unordered_map> <variant> <vector> <fmt/format.h>)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cc CONTENT "// Nothing: precompiled headers belong to a target with a source.\n")
-# weft_precompiled(HOLDER HEADER...): a target that keeps these headers, for targets of the same flags.
+# weft_precompiled(HOLDER HEADER...): a target that holds these precompiled headers, for targets with the same flags.
 function(weft_precompiled HOLDER)
   add_library(${HOLDER} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/precompiled.cc)
   target_link_libraries(${HOLDER} PRIVATE weft_options fmt::fmt)
   target_precompile_headers(${HOLDER} PRIVATE ${ARGN})
 endfunction()
-# weft_use_precompiled(TARGET HOLDER): TARGET reads those of HOLDER.
+# weft_use_precompiled(TARGET HOLDER): TARGET uses the precompiled headers of HOLDER.
 function(weft_use_precompiled TARGET HOLDER)
   if(WEFT_PRECOMPILED_HEADERS)
     target_precompile_headers(${TARGET} REUSE_FROM ${HOLDER})
-    # What g++ 12 inlines out of precompiled system headers it warns about as if it were ours.
+    # g++ 12 warns about code inlined from precompiled system headers as if it were ours.
     target_compile_options(${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread;-Wno-stringop-overflow>")
   endif()
 endfunction()
 
-# weft_precompiled_program(TARGET): as weft_use_precompiled for a program, which is compiled as libraries are, so that all share one set.
+# weft_precompiled_program(TARGET): the same for a program. It is compiled with the flags of libraries, so that all share one set of
+# headers.
 function(weft_precompiled_program TARGET)
   if(WEFT_PRECOMPILED_HEADERS)
     set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
@@ -70,9 +71,9 @@ function(weft_precompiled_program TARGET)
 endfunction()
 
 # weft_batch(TARGET SOURCE...): in a build from clean, WEFT_BATCH sources are compiled as one, because reading the headers is most of
-# the work.
+# the work. Builds with sanitizers compile them one by one: the static checks take from there how each source is compiled.
 function(weft_batch TARGET)
-  if(WEFT_BATCH LESS_EQUAL 1)
+  if(WEFT_BATCH LESS_EQUAL 1 OR WEFT_SANITIZE)
     return()
   endif()
   set(COUNT 0)
@@ -86,8 +87,8 @@ function(weft_batch TARGET)
   target_compile_options(${TARGET} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# weft_library(NAME SOURCES ... [PATH ...] LINK ... [PRIVATE_LINK ...]): one folder, one target, the arrows as LINK. The
-# sources after PATH, which every cell goes through, are compiled as one, so that calls between them are inlined.
+# weft_library(NAME SOURCES ... [PATH ...] LINK ... [PRIVATE_LINK ...]): one target per folder; LINK names the targets that it may use.
+# The sources after PATH, which every cell passes, are compiled as one, so that calls between them are inlined.
 function(weft_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;PATH;LINK;PRIVATE_LINK" ${ARGN})
   add_library(${NAME} STATIC ${ARG_SOURCES} ${ARG_PATH})
@@ -102,12 +103,12 @@ function(weft_library NAME)
   set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${NAME})
 endfunction()
 
-# weft_quick_build(TARGET LEVEL): code that need not be fast is optimised less in the builds that CI makes: -O0, or -O1, at which
-# g++ 12 sees uninitialised values that are none.
+# weft_quick_build(TARGET LEVEL): optimises code that need not be fast less, in the builds of CI: -O0, or -O1, at which g++ 12 warns
+# falsely of uninitialised values.
 function(weft_quick_build TARGET LEVEL)
   if(CMAKE_BUILD_TYPE STREQUAL "Release" OR WEFT_SANITIZE)
     target_compile_options(${TARGET} PRIVATE ${LEVEL} $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-    # g++ 13 and newer do without headers that were precompiled at another level, which costs time alone.
+    # g++ 13 and newer reject headers that were precompiled at another level; that only costs time.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
       set_target_properties(${TARGET} PROPERTIES PCH_WARN_INVALID OFF)
     endif()
@@ -115,7 +116,7 @@ function(weft_quick_build TARGET LEVEL)
 endfunction()
 
 # weft_capnp(TARGET SCHEMA...): compiles Cap'n Proto schemas of the current folder into TARGET. Include the result as
-# "generated/FOLDER/NAME.capnp.h", in source files only (decisions 5.7): generated code is a system header.
+# "generated/FOLDER/NAME.capnp.h", only in source files (decisions 5.7). Generated code counts as a system header.
 function(weft_capnp TARGET)
   file(RELATIVE_PATH FOLDER ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   set(OUT ${CMAKE_BINARY_DIR}/generated/generated/${FOLDER})
@@ -133,7 +134,7 @@ function(weft_capnp TARGET)
   target_link_libraries(${TARGET} PRIVATE PkgConfig::capnp)
 endfunction()
 
-# weft_program(NAME SOURCES ... LINK ...): a program that is installed.
+# weft_program(NAME SOURCES ... LINK ...): a program that will be installed.
 function(weft_program NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${NAME} ${ARG_SOURCES})
@@ -144,9 +145,9 @@ function(weft_program NAME)
   set_property(GLOBAL APPEND PROPERTY WEFT_PROGRAMS ${NAME})
 endfunction()
 
-# weft_tests(FOLDER LINK ... [TIMEOUT seconds]): every .cc below tests/FOLDER becomes one GoogleTest program, one CTest
-# entry, and one record file that scripts/clauses reads. A program that hangs ends after TIMEOUT, 120 unless said
-# otherwise; three times that under sanitizers and under an emulator.
+# weft_tests(FOLDER LINK ... [TIMEOUT seconds]): makes of all .cc files below tests/FOLDER one GoogleTest program, one CTest entry, and
+# one record file for scripts/clauses. A program that runs longer than TIMEOUT (default 120) is ended; three times that under sanitizers
+# and under an emulator.
 function(weft_tests FOLDER)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${FOLDER}/*.cc)

@@ -1,4 +1,4 @@
-// sim/verbs/cell_text.h -- a cell on a link, for people.
+// sim/verbs/cell_text.h -- a cell on a link as text.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace weft::sim::verbs {
 
-/// One line for a cell that fills its flit; empty for what is none.
+/// One line for a cell that fills its flit; empty if the bytes are no cell.
 [[nodiscard]] std::string text_of_cell(std::span<const std::byte> cell);
 
 }  // namespace weft::sim::verbs

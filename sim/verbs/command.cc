@@ -24,7 +24,7 @@ namespace {
 
 struct Floor {
   std::string_view what;
-  uint64_t per_100_seeds;  // half of the average or less
+  uint64_t per_100_seeds;  // half of the average, or less
 };
 constexpr std::array kFloors{
     Floor{"event QP access error", 56},
@@ -161,7 +161,7 @@ double cpu_ms() {
   return static_cast<double>(spent.tv_sec) * 1e3 + static_cast<double>(spent.tv_nsec) / 1e6;
 }
 
-/// A check that fails ends the process; the seed must not be lost with it.
+/// A failed check ends the process; this line still tells the seed.
 char abort_note[120];
 void on_fatal_signal(int signal_number) {
   static_cast<void>(!write(STDERR_FILENO, abort_note, strlen(abort_note)));
@@ -186,7 +186,7 @@ void tell_failure(const CommandOptions& options, const Plan& plan, Outcome outco
   for (const std::string& line : outcome.violations) fmt::print("  {}\n", line);
 }
 
-/// What one number was for each seed, and the seed.
+/// A number of each seed, with the seed.
 using PerSeed = std::vector<std::pair<double, uint64_t>>;
 
 void print_sums(const Tally& tally, PerSeed& cpu, const PerSeed& turns, uint64_t failed) {
@@ -202,8 +202,8 @@ void print_sums(const Tally& tally, PerSeed& cpu, const PerSeed& turns, uint64_t
   fmt::print("slowest turn of an adapter: {:.0f} us of CPU (seed {})\n", slowest->first, slowest->second);
 }
 
-/// What this many seeds must have of it whatever they are: chance takes three deviations at most, and of what
-/// is rare anything or, of the rarest, nothing.
+/// The least number that `seeds` arbitrary seeds must have: three standard deviations below the average. For
+/// an average below 4 nothing is required; otherwise at least 1.
 uint64_t least_of(uint64_t per_100_seeds, uint64_t seeds) {
   const double expected = static_cast<double>(per_100_seeds * seeds) / 100;
   if (expected < 4) return 0;

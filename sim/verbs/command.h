@@ -1,5 +1,5 @@
-// sim/verbs/command.h -- weft-sim --traffic verbs: many seeds of random verbs, what they tried, and what
-// failed.
+// sim/verbs/command.h -- weft-sim --traffic verbs: runs many seeds of random verbs and reports what they
+// tried and what failed.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@ namespace weft::sim::verbs {
 struct CommandOptions {
   uint64_t from = 0;
   uint64_t seeds = 1;
-  bool verbose = false;  // print the plan, and of one that fails the program around the failing request
+  bool verbose = false;  // print the plan, and for a failed seed the program around the failing request
   bool cells = false;    // print every cell on a link
   bool plan_only = false;
-  bool keep_going = false;  // do not stop at the tenth failure
+  bool keep_going = false;  // do not stop after ten failures
   bool each = false;        // one line per seed
-  bool shrink = false;      // of a seed that fails: leave out the calls that are not needed
+  bool shrink = false;      // for a failed seed: leave out calls that are not needed for the failure
 };
 
-/// As run(), and a turn slower than kTurnMost is a violation: the seed is run up to twice more, because page
-/// faults and interrupts count as CPU time, and a turn that is slow by itself is slow each time.
+/// Like run(), but a turn slower than kTurnMost is a violation. Then the seed is run up to twice more,
+/// because page faults and interrupts count as CPU time; a turn that is slow by itself is slow in every run.
 [[nodiscard]] Outcome run_timed(const Plan& plan);
 
-/// Exit code of the program.
+/// Runs the command. @return the exit code of the program
 [[nodiscard]] int run_command(const CommandOptions& options);
 
-/// Seeds from which on the floors below are asked for.
+/// Number of seeds from which the minimum numbers of events are required.
 inline constexpr uint64_t kTallySeedsMin = 100;
-/// The events that happened too rarely in `seeds` seeds, as text; empty when there are none.
+/// Events that happened too rarely in `seeds` seeds, as text; empty when there are none.
 [[nodiscard]] std::string too_few(const Tally& tally, uint64_t seeds);
 
 }  // namespace weft::sim::verbs

@@ -1,4 +1,5 @@
-// sim/verbs/draft.h -- a work request on its way: what the model hears of it, and what the adapter gets.
+// sim/verbs/draft.h -- a work request being prepared: the record for the model, and the request for the
+// adapter.
 #pragma once
 
 #include <memory>

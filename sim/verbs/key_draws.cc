@@ -14,15 +14,15 @@ using adapter::WindowKind;
 
 namespace {
 
-constexpr uint32_t kTypedWindowsMax = 4;  // of a kind and a domain
-constexpr uint32_t kChosenBits = 0xFF;    // of a key of type 2, its consumer's
+constexpr uint32_t kTypedWindowsMax = 4;  // per kind and domain
+constexpr uint32_t kChosenBits = 0xFF;    // bits of a type 2 key that its consumer chooses
 constexpr Access kRemote = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
 Access remote_part(Access rights) noexcept {
   return static_cast<Access>(static_cast<uint32_t>(rights) & static_cast<uint32_t>(kRemote));
 }
 
-/// A region that the next registration may fill.
+/// True if the next registration may fill this region.
 bool fillable(const Region& region) noexcept {
   const bool free = region.key == nullptr || region.key->state == Key::State::kDead;
   return region.reserved && !region.under_way && !region.doubtful && free;
@@ -87,7 +87,7 @@ void KeyDraws::draft(Qp& qp, Draft& draft, bool wrong) {
   draft.request.delay = draw_.between(Duration(0), Duration(20'000));
 }
 
-/// A window of a kind in this domain of which no bind is under way; null when there is none.
+/// A window of this kind and domain without a bind under way; null when there is none.
 Window* KeyDraws::pick_window(Node& node, adapter::PdId pd, WindowKind kind) {
   std::vector<Window*> all;
   uint32_t count = 0;
@@ -109,7 +109,7 @@ Window* KeyDraws::pick_window(Node& node, adapter::PdId pd, WindowKind kind) {
   return node.typed.back().get();
 }
 
-/// The key that a bind gives: of a window of the SAN verbs, which is made for it, or of a typed one.
+/// Chooses the key of a bind: a new window of the SAN verbs, or a window of type 1 or 2.
 bool KeyDraws::name_window(Node& node, Draft& draft, adapter::PdId pd) {
   Key& key = *draft.send->key;
   adapter::MemoryTable& memory = node.adapter->memory();
@@ -154,14 +154,14 @@ void KeyDraws::draft_bind(Qp& qp, Draft& draft) {
   key.state = Key::State::kBinding;
   key.window = true;
   if (key.typed != nullptr && key.typed->kind == WindowKind::kType2) key.only = &qp;
-  // Of type 1, length zero only unties.
+  // A type 1 bind of length zero only ends the present bind.
   const bool unties = send.replaces != nullptr && draw_.chance(5);
   if (unties) key.begin = key.length = 0;
   draft.request.bind = {key.rkey, region.mr.lkey, unties ? 0 : region.mr.addr + key.begin, key.length,
                         key.rights};
 }
 
-/// Of a window, or of what a work request has registered.
+/// Invalidates the key of a window or of a registration by work request.
 void KeyDraws::draft_invalidation(Qp& qp, Draft& draft, bool wrong) {
   Send& send = *draft.send;
   const bool unbinds = send.opcode == SendOpcode::kUnbindWindow;
@@ -225,7 +225,8 @@ void KeyDraws::draft_registration(Qp& qp, Draft& draft, bool wrong) {
     send.lawful = bit_of(WcStatus::kLocalQpOperation);
     tally_("registration on a queue pair without");
   } else if (wrong && qp.config.registration == adapter::SendRegistration::kAnticipatory) {
-    draft.request.registration.access = Access::kLocalWrite;  // and an RKey, which has no right then
+    // The request has an RKey but gives no remote right.
+    draft.request.registration.access = Access::kLocalWrite;
     send.lawful = bit_of(WcStatus::kMwBind);
     tally_("registration with too few rights");
   }

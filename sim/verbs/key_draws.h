@@ -1,5 +1,5 @@
-// sim/verbs/key_draws.h -- keys that a program of verbs uses, makes and ends: of regions and windows, by
-// calls and by work requests.
+// sim/verbs/key_draws.h -- draws keys for a program of verbs: uses, makes and ends keys of regions and
+// windows, by calls and by work requests.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ class KeyDraws {
  public:
   KeyDraws(PlanDraw& draw, Model& model, Tally& tally) : draw_(draw), model_(model), tally_(tally) {}
 
-  /// A good key of this domain that gives the right and serves this target; null when there is none.
+  /// A valid key of this domain that gives the right and may be used with QP `to`; null when there is none.
   [[nodiscard]] KeyPtr pick(const Qp& to, adapter::PdId pd, adapter::Access right);
-  /// A key that peers were given and that opens nothing for this target, or, with `right`, does not give
-  /// that; null when there is none.
+  /// A key known to peers that is invalid for QP `to`; with `right`, also a key that lacks that right. Null
+  /// when there is none.
   [[nodiscard]] KeyPtr pick_useless(const Qp& to, adapter::PdId pd, adapter::Access right);
-  /// A key that a peer's Send ends.
+  /// True if a peer's Send may invalidate the key.
   [[nodiscard]] static bool peers_end(const Key& key) noexcept;
-  /// A bind, an unbind, an invalidation, a registration or, when none can be, a delay. `wrong`: one that
-  /// cannot end well, if there is any.
+  /// Prepares a bind, unbind, invalidation or registration; if none is possible, a delay. `wrong`: one that
+  /// must fail, if possible.
   void draft(Qp& qp, Draft& draft, bool wrong);
-  /// Such a request was posted.
+  /// A request of draft() was posted.
   void posted(Send& send);
-  /// A window goes by a call.
+  /// Deallocates a window by a call.
   void deallocate(Node& node);
-  /// A region that work requests fill, not yet filled.
+  /// Registers a region that work requests will fill.
   void reserve(Region& region);
 
  private:

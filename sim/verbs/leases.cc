@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kAttempts = 12;
 
-/// A free range of the region's own half, or false.
+/// Finds a free range in the region's own half; false when there is none.
 bool find_room(PlanDraw& draw, const Region& region, uint64_t bytes, uint64_t& offset) {
   if (bytes + 2 * kGuardBytes >= region.own) return false;
   for (uint32_t attempt = 0; attempt < kAttempts; ++attempt) {

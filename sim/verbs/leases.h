@@ -1,4 +1,4 @@
-// sim/verbs/leases.h -- memory that a work request of a program has for itself, and room for its completion.
+// sim/verbs/leases.h -- memory reserved for one work request of a program, and room for its completion.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace weft::sim::verbs {
 
-/// Most data segments of a request.
+/// Most segments of a request.
 inline constexpr uint32_t kSegmentsMax = 16;
 
-/// Memory for one request alone, in up to `pieces` parts, with bytes that it may not touch between; false
-/// when there is none. What is there before is never what comes.
+/// Reserves memory for one request, in up to `pieces` parts with guard bytes between them; false when there
+/// is none. The present bytes differ from those that will arrive.
 [[nodiscard]] bool lease(PlanDraw& draw, Node& node, adapter::PdId pd, uint64_t length, uint32_t pieces,
                          bool may_change, std::vector<Piece>& out);
 void give_back(const std::vector<Piece>& pieces);
-/// As the adapter gets them; `by_pointer`: inline data, which needs no key.
+/// Segments for the adapter. `by_pointer`: inline data, which needs no key.
 [[nodiscard]] std::vector<adapter::Sge> segments(const std::vector<Piece>& pieces, bool by_pointer);
-/// Entries that are still free for certain: every request that has not come back may need one.
+/// Number of entries that are certainly free: every outstanding request may need one.
 [[nodiscard]] uint32_t room(const Cq& cq);
 
 }  // namespace weft::sim::verbs

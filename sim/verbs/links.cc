@@ -11,9 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A port that is down this long is given up, and its connections with it (decisions 2.12).
+/// If a port is down for this long, its connections are given up (decisions 2.12).
 constexpr Duration kExpires = 10s;
-/// A node has had its turn by then, however often it missed one.
+/// By this time a node has had a turn, even if it missed some.
 constexpr Duration kNoticed = 1ms;
 
 }  // namespace
@@ -85,12 +85,12 @@ std::string Links::told_up(Link& link) {
   link.told_lid = link.told_gid = false;
   link.told_up = true;
   link.ups = 0;
-  link.downs = link.cut ? 1 : 0;  // the next one may have come meanwhile
+  link.downs = link.cut ? 1 : 0;  // another cut may have happened meanwhile
   link.told_down = link.told_new = link.must_tell_down = false;
   return {};
 }
 
-/// Its LID or its GID.
+/// Handles an event about a new LID or GID; returns an error text.
 std::string Links::told_name(Link& link, AsyncEventKind kind) {
   const bool lid = kind == AsyncEventKind::kLidChange;
   const bool other = lid ? link.known_lid != link.lids.back().second : link.known_guid != link.guids;
@@ -118,7 +118,7 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
       return link.ups == 0 || !link.told_up ? "there was no reason: its link is the old one" : "";
     case AsyncEventKind::kPortExpired:
       if (!link.cut || now - link.cut_spans.back().begin < kExpires || std::exchange(link.told_expired, true))
-        return "there was no reason: it was not down for so long";
+        return "there was no reason: the link was not cut for 10 s, or this was reported before";
       return {};
     case AsyncEventKind::kLidChange:
     case AsyncEventKind::kGidChange:
@@ -140,7 +140,7 @@ std::string Links::silent(uint32_t number) const {
   return {};
 }
 
-/// By the link between two switches.
+/// True if the route uses the link between the two switches.
 bool Links::crosses(const Route& route) const noexcept {
   const FabricPlan& fabric = plan_.fabric;
   return fabric.switch_of(route.link + 1) != fabric.switch_of(route.peer_link + 1);
@@ -224,7 +224,7 @@ Duration Links::lasted(const Spans& these, const Spans& those, Instant now) {
 }
 
 Duration Links::silence(const Route& route, Instant now) const {
-  // A QP that talks to itself asks also while its port is down.
+  // A QP with loopback sends also while its port is down.
   const bool asks = route.link != route.peer_link && had(route.link, route.peer, Instant{});
   return lasted(dark(route), asks ? Spans{} : links_[route.link].cut_spans, now);
 }

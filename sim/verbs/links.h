@@ -1,5 +1,5 @@
-// sim/verbs/links.h -- the links of a fabric as a program of verbs knows them: when each was cut and came
-// back, what ports have told of it, and for how long it carried nothing.
+// sim/verbs/links.h -- the links of a fabric as a program of verbs knows them: when each was cut and mended,
+// which events its port has reported, and for how long it transported nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,50 +14,51 @@
 
 namespace weft::sim::verbs {
 
-/// Owner: the model. Every text that a method returns says what is wrong; an empty one that nothing is.
+/// Owner: the model. A returned text describes a violation; an empty text means none.
 class Links {
  public:
   /// `plan` must outlive the links.
   explicit Links(const Plan& plan);
 
-  // ---- what happens
-  /// An adapter begins on this link: its port has told nothing yet. Its link is there.
+  // ---- events of the fabric
+  /// An adapter starts on this link, which is whole; its port has reported nothing yet.
   void begins(uint32_t link) noexcept;
   void ends(uint32_t link) noexcept { links_[link].port_lives = false; }
   void cut(uint32_t link, Instant now) noexcept;
   [[nodiscard]] std::string mended(uint32_t link, Instant now);
-  /// The port will come back, now, with this LID and perhaps another GUID.
+  /// The port comes back now with this LID and, if `other_guid`, another GUID.
   void renamed(uint32_t link, Lid lid, bool other_guid, Instant now);
-  /// The port has another table of partitions; `alone`: it shares none with another port.
+  /// The port has another table of partitions. `alone`: it shares no partition with another port.
   void partitions(uint32_t link, bool alone, Instant now) noexcept;
 
-  // ---- what comes back
-  /// What the port at the link says.
+  // ---- reports
+  /// Handles an event of the port at the link.
   [[nodiscard]] std::string told(uint32_t link, adapter::AsyncEventKind kind, Instant now);
-  /// All is quiet: it has said everything.
+  /// With everything quiet, checks that the port has reported all changes.
   [[nodiscard]] std::string silent(uint32_t link) const;
 
-  // ---- what is known
+  // ---- state
   [[nodiscard]] bool is_cut(uint32_t link) const noexcept { return links_[link].cut; }
   [[nodiscard]] bool is_alone(uint32_t link) const noexcept { return links_[link].alone; }
   [[nodiscard]] uint64_t cuts(uint32_t link) const noexcept { return links_[link].cuts; }
   [[nodiscard]] Lid lid(uint32_t link) const noexcept { return links_[link].lids.back().second; }
-  /// The port at the link had this LID at some time since then.
+  /// True if the port at the link had this LID at some time after `since`.
   [[nodiscard]] bool had(uint32_t link, Lid lid, Instant since) const noexcept;
-  /// One of its ports has another LID now.
+  /// True if one of the route's two ports has another LID now.
   [[nodiscard]] bool is_stale(const Route& route) const noexcept;
-  /// And has had another one since then, and all the time.
+  /// True if one of the two ports has had another LID during all the time after `since`.
   [[nodiscard]] bool is_stale_since(const Route& route, Instant since) const noexcept;
-  /// Its port talks to itself, be it because it was given the LID that another port had.
+  /// True if the port talks to itself, perhaps because it got the LID that another port had.
   [[nodiscard]] bool loops(const Route& route) const noexcept { return lid(route.link) == route.peer; }
-  /// Nothing passes by it now.
+  /// True if nothing passes by the route now.
   [[nodiscard]] bool fails(const Route& route) const noexcept;
-  /// Time, in all, for which a QP got no answer by this route though its port was up.
+  /// Total time for which a QP got no answer by this route although its own port was up.
   [[nodiscard]] Duration silence(const Route& route, Instant now) const;
-  /// And that it was of no use to one that could take another: its own port was down, too.
+  /// Total time for which the route was useless to a QP that has another one: like silence(), plus the time
+  /// for which its own port was down.
   [[nodiscard]] Duration useless(const Route& route, Instant now) const;
 
-  /// Where flits are lost or damaged, a link gives up now and then and begins anew by itself.
+  /// True if a link sometimes resets by itself, because flits are lost or damaged.
   [[nodiscard]] bool resets_itself() const noexcept {
     return plan_.flit_faults.drop_ppm != 0 || plan_.flit_faults.corrupt_ppm != 0;
   }
@@ -65,7 +66,7 @@ class Links {
  private:
   struct Span {
     Instant begin{};
-    Instant end = kNever;  // it lasts
+    Instant end = kNever;  // kNever: not over
   };
   using Spans = std::vector<Span>;
   struct Link {
@@ -75,31 +76,31 @@ class Links {
     uint64_t cuts = 0;
     Spans cut_spans;
     Spans alone_spans;
-    std::vector<std::pair<Instant, Lid>> lids;  // and since when
-    uint64_t guids = 0;                         // it had before this one
-    // What its port has still to tell.
-    uint32_t ups = 0;  // it came up since it said so last
+    std::vector<std::pair<Instant, Lid>> lids;  // each with the time from which it was valid
+    uint64_t guids = 0;                         // number of GUIDs before the present one
+    // Changes that the port has not reported yet.
+    uint32_t ups = 0;  // times that it came up after its last report
     uint32_t downs = 0;
     uint32_t tables = 0;
-    bool told_up = false;    // ever
-    bool told_down = false;  // since it was up
+    bool told_up = false;    // at least once
+    bool told_down = false;  // after it last came up
     bool told_expired = false;
-    bool told_new = false;  // that it is another link
-    bool told_lid = false;  // that its LID is another
+    bool told_new = false;  // has reported that the link is another one
+    bool told_lid = false;  // has reported another LID
     bool told_gid = false;
-    Lid known_lid;  // when it came up last
+    Lid known_lid;  // LID when it last came up
     uint64_t known_guid = 0;
     bool must_tell_down = false;
   };
 
   [[nodiscard]] static std::string told_up(Link& link);
   [[nodiscard]] static std::string told_name(Link& link, adapter::AsyncEventKind kind);
-  /// When the port had another LID.
+  /// Adds the times for which the port had another LID than `lid`.
   void add_stale(uint32_t link, Lid lid, Spans& out) const;
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
-  /// When nothing came back by this route, whatever its own port did.
+  /// Times for which no answer came by this route, apart from the state of its own port.
   [[nodiscard]] Spans dark(const Route& route) const;
-  /// How long, up to now, any of `these` lasted and none of `those`.
+  /// Total time up to `now` for which one of `these` lasted and none of `those`.
   [[nodiscard]] static Duration lasted(const Spans& these, const Spans& those, Instant now);
 
   const Plan& plan_;

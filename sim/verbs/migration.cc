@@ -11,8 +11,8 @@ namespace weft::sim::verbs {
 
 namespace {
 
-/// The port by which the peer sends now has got the LID that the alternate path was loaded with: its cells
-/// do not tell one path from the other.
+/// The port by which the peer sends has got the LID with which the alternate path was loaded, so its cells do
+/// not show which path they use.
 bool has_others_lid(const Qp& qp) {
   const Qp& peer = *qp.peer;
   return peer.node->lids[peer.routes[peer.on].port - 1U] == qp.routes[1U - qp.on].peer;
@@ -41,7 +41,7 @@ void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
   const auto [a, b] = others[draw.below(others.size())];
   qp.routes[1] = route_of(qp, a, peer, b);
   peer.routes[1] = route_of(peer, b, qp, a);
-  const uint32_t who = draw.below(10);  // now and then one end alone, which moves nothing
+  const uint32_t who = draw.below(10);  // sometimes only one end, which causes no migration
   qp.ways = peer.ways = 2;
   qp.loaded = who != 0;
   peer.loaded = who != 1;
@@ -109,12 +109,12 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   const bool silent = std::any_of(qp.sends.begin(), qp.sends.end(),
                                   [&](const SendPtr& send) { return asked_in_vain(qp, *send, links, now); });
   const bool cut = links.cuts(left.link) != qp.cuts_before;
-  // A late cell of before this path was loaded is not told from one that asks to leave it: by its number it
-  // may be of now.
+  // A late cell from before this path was loaded cannot be distinguished from a request to leave the path:
+  // its PSN may be valid now.
   const bool misled = may_be_late || has_others_lid(qp);
-  // A link that has begun anew by itself says so behind the QPs that left it.
+  // A link that resets by itself is reported after the QPs have left it.
   const bool anew = links.resets_itself();
-  // What may never be answered, as a read whose key has ended, is asked for by the other path, too.
+  // A request that may never be answered, such as a read whose key has ended, is also sent by the other path.
   const bool unanswered = std::any_of(qp.sends.begin(), qp.sends.end(), [](const SendPtr& send) {
     return send->may(adapter::WcStatus::kRetryExceeded);
   });
@@ -125,7 +125,7 @@ std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant 
   qp.unanswered_before = links.silence(qp.routes[qp.on], now);
   qp.loaded = qp.asked = qp.must_move = qp.must_fail = false;
   if (qp.peer->handle == nullptr) return {};
-  // Not before it knows is the peer ready to follow.
+  // The peer is ready to follow only when it knows the alternate path.
   if (qp.peer->on != qp.on && migration_of(*qp.peer) != PathMigState::kArmed) {
     qp.unprotected = qp.peer->unprotected = true;
     qp.estranged = qp.peer->estranged = true;

@@ -1,5 +1,5 @@
-// sim/verbs/migration.h -- alternate paths of a program's connections: which they get, when they are asked to
-// take them, and what verbs promise of a QP that says it has gone over.
+// sim/verbs/migration.h -- alternate paths of a program's connections: which paths QPs load, when they are
+// asked to migrate, and what the verbs promise when a QP reports a migration.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,30 @@
 
 namespace weft::sim::verbs {
 
-/// The route that this QP has from the beginning, or may have.
+/// The route of QP `from` by `port` to QP `to` at `to_port`.
 [[nodiscard]] Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port);
 
-/// Both ends of a pair, which begins: where there is another way between them, they may load it.
+/// For a pair that is starting: chooses an alternate route between both ends, if there is one, which they may
+/// load.
 void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer);
-/// What a QP loads now of the way it has not taken.
+/// The attributes with which a QP loads its other route.
 void load_alternate(Qp& qp, const Links& links, adapter::QpAttr& attr, uint32_t& mask, Instant now);
-/// Both ends stand on the same way and may load the other one again.
+/// True if both ends use the same route and may load the other one again.
 [[nodiscard]] bool may_load_again(const Qp& qp);
 [[nodiscard]] adapter::PathMigState migration_of(const Qp& qp);
 
-/// A link is about to fail. Each QP that is armed must leave it, and gets no other event.
+/// A link is about to fail. Each armed QP on it must migrate and must report no other event.
 void before_failure(std::vector<std::unique_ptr<Node>>& nodes, const Links& links, uint32_t link,
                     uint32_t trunk, bool for_long);
-/// This request has had no answer by the path of its QP for half of the time that its retries last, or
-/// longer.
+/// True if this request has had no answer by the present path for at least half of the time that the QP's
+/// retries last.
 [[nodiscard]] bool asked_in_vain(const Qp& qp, const Send& send, const Links& links, Instant now);
-/// The QP says that it has gone over, or could not. What is wrong with that; empty when nothing is.
+/// The QP reports that it has migrated, or (path_refused) could not. @return a violation; empty when there is
+/// none
 [[nodiscard]] std::string path_migrated(Qp& qp, const Links& links, bool may_be_late, Instant now);
 [[nodiscard]] std::string path_refused(Qp& qp, const Links& links, bool may_be_late, Instant now);
-/// The port is up again: who was to leave it has.
+/// The port is up again. Every QP that had to leave it must have left. @return a violation; empty when there
+/// is none
 [[nodiscard]] std::string nobody_stayed(const Node& node, uint8_t port);
 
 }  // namespace weft::sim::verbs

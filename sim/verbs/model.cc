@@ -1,4 +1,4 @@
-// The half of the model that hears what comes back; sim/verbs/model_acts.cc hears what the program does.
+// The part of the model that handles results; sim/verbs/model_acts.cc handles the program's calls.
 #include "sim/verbs/model.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ void Model::completed(Node& node, Cq& cq, const WorkCompletion& wc) {
   if (cq.armed == adapter::CqNotify::kNext || (cq.armed == adapter::CqNotify::kSolicited && solicited))
     cq.must_tell = true;
   for (auto& qp : node.qps) {
-    // What an XRC target received outlives it.
+    // Completions of an XRC target's receives may be polled after the target has been destroyed.
     if ((qp->handle == nullptr && !qp->is_target()) || qp->qpn != wc.qpn) continue;
     const bool of_receive = static_cast<uint8_t>(wc.opcode) >= static_cast<uint8_t>(WcOpcode::kRecv);
     tally_(fmt::format("{} {}", of_receive ? "receive" : "send", to_string(wc.status)));
@@ -84,7 +84,8 @@ WcOpcode completion_of(adapter::SendOpcode opcode) noexcept {
   return WcOpcode::kSend;
 }
 
-/// Receives of the peer may be posted, or lose their memory, later than what fills them.
+/// True if the send may end with this status. Receives of the peer may be posted, or lose their memory, after
+/// the message that fills them.
 bool Model::may_now(const Send& send, WcStatus status) const {
   if (send.may(status)) return true;
   if (status == WcStatus::kRetryExceeded) return out_of_reach(send);
@@ -98,7 +99,7 @@ void Model::send_completed(Qp& qp, const WorkCompletion& wc) {
   while (place < qp.sends.size() && qp.sends[place]->wr_id != wc.wr_id) ++place;
   if (place == qp.sends.size())
     return fail(fmt::format("wr {} completed on QP {}, where it is not under way", wc.wr_id, qp.id));
-  // What is skipped has succeeded without a word.
+  // Unsignaled requests before the completed one have succeeded.
   for (; place > 0; --place) {
     const SendPtr skipped = qp.sends.front();
     qp.sends.pop_front();
@@ -112,7 +113,8 @@ void Model::send_completed(Qp& qp, const WorkCompletion& wc) {
   suspect_ = send;
   tally_(fmt::format("{} {} {}", type_name(qp.config.type), name_of(send->opcode), to_string(wc.status)));
   const bool flushed = wc.status == WcStatus::kFlushed;
-  // Where all stops at once, the request that was the reason comes behind those that have not completed.
+  // If a registration stops all operations at once, its own completion comes after those that have not
+  // completed.
   const bool reason = send->opcode == adapter::SendOpcode::kRegister && wc.status == WcStatus::kMwBind &&
                       qp.config.registration == adapter::SendRegistration::kAnticipatory;
   if (qp.failed && !flushed && !reason)
@@ -191,7 +193,7 @@ void Model::send_failed(Qp& qp, const SendPtr& send, WcStatus status) {
   if (send->executes_here) in_doubt(*send, status);
   if (send->opcode == adapter::SendOpcode::kRdmaRead && send->patch != nullptr)
     static_cast<void>(send->patch->close_read(send->place, send->begin, now_, 0, {}));
-  // A write or an atomic operation may still be under way: it is over when its target listens no more.
+  // A write or atomic operation may still be under way; it is over when its target no longer receives.
   release(send->pieces, send->opcode == adapter::SendOpcode::kRdmaRead || send->is_atomic());
   qp.broken = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
@@ -212,8 +214,8 @@ void Model::receive_completed(Qp& qp, const Cq& cq, const WorkCompletion& wc) {
     receive_succeeded(qp, receive, wc);
   else
     receive_failed(qp, receive, wc);
-  // A message that was given up half way (UC), or whose invalidation was refused (RD), leaves its receive to
-  // the next one.
+  // A message that was abandoned half way (UC), or whose invalidation was refused (RD), leaves its receive
+  // for the next message.
   const bool given_up = std::any_of(qp.node->qps.begin(), qp.node->qps.end(), [&](const auto& other) {
     const bool same = other.get() == &qp || (qp.srq != nullptr && other->srq == qp.srq);
     return same && (other->config.type == adapter::QpType::kUc || other->fills_early);
@@ -262,7 +264,7 @@ void Model::receive_failed(Qp& qp, const ReceivePtr& receive, const WorkCompleti
   }
 }
 
-/// Its port had it at some time since then.
+/// True if the QP's port had this LID at some time after `since`.
 bool Model::had_lid(const Qp& qp, Lid lid, Instant since) const {
   return qp.lid == lid || links_.had(qp.node->links[qp.port - 1U], lid, since);
 }
@@ -275,7 +277,7 @@ Qp* Model::sender_of(Qp& qp, const WorkCompletion& wc) const {
   return nullptr;
 }
 
-/// In what a completion is not what the message says; empty when it is.
+/// How the completion differs from the message; empty when it does not.
 std::string Model::differs(const Qp& qp, const Send& send, const Receive& receive,
                            const WorkCompletion& wc) const {
   const WcOpcode opcode = send.is_write() ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRecv;
@@ -303,7 +305,7 @@ std::string Model::differs(const Qp& qp, const Send& send, const Receive& receiv
   return {};
 }
 
-/// A message has come, and those before it of the same sender come no more.
+/// A message has arrived; earlier messages of the same sender will not arrive any more.
 void Model::arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index) {
   const bool ud = qp.config.type == adapter::QpType::kUd;
   const auto place = messages.begin() + static_cast<ptrdiff_t>(index);
@@ -318,25 +320,26 @@ void Model::arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index) {
   }
 }
 
-/// The message that filled this receive. With acknowledgement only the next one can.
+/// Finds and removes the message that filled this receive. With acknowledgements only the next one is
+/// possible.
 SendPtr Model::take_message(Qp& qp, const Receive& receive, const WorkCompletion& wc) {
   Qp* sender = sender_of(qp, wc);
   if (sender == nullptr) {
-    fail(fmt::format("QP {} received from nobody it knows", qp.id));
+    fail(fmt::format("QP {} received from an unknown sender", qp.id));
     return nullptr;
   }
   std::deque<SendPtr>& messages = qp.coming[sender];
   std::string why = "nothing was sent";
   for (size_t i = 0; i < messages.size(); ++i) {
     SendPtr send = messages[i];
-    // Of an XRC target each queue has its own order: completion queues are looked at one by one.
+    // For an XRC target each queue has its own order, because completion queues are examined one by one.
     if (send->srq != nullptr && send->srq != receive.srq) continue;
     const std::string wrong = differs(qp, *send, receive, wc);
-    // A reliable message may be missing only when its sender gave it up.
+    // A reliable message may be missing only if its sender gave it up.
     const bool given_up =
         (send->done && !send->succeeded) || send->may_be_gone || send->from->life == Life::kError;
     if (wrong.empty()) {
-      // It may as well have been one behind it that looks the same.
+      // The message may also be a later one with the same content.
       for (size_t j = i + 1; given_up && j < messages.size(); ++j) {
         if (differs(qp, *messages[j], receive, wc).empty()) messages[j]->may_be_gone = true;
       }
@@ -373,13 +376,14 @@ void Model::receive_succeeded(Qp& qp, const ReceivePtr& receive, const WorkCompl
 
 // ---- events
 
-/// Fewer receives wait than its owner wants to be told of.
+/// The limit event of a shared queue: fewer receives are left than its limit.
 void Model::ran_low(const Node& node, Srq& srq) {
-  size_t under_way = 0;  // what may have taken one
+  size_t under_way = 0;  // messages that may have taken a receive
   for (const auto& qp : node.qps) {
     if (!qp->takes_from(srq)) continue;
     for (const auto& [sender, messages] : qp->coming) under_way += messages.size();
-    if (qp->config.type == adapter::QpType::kUc) ++under_way;  // given up half way, and never heard of again
+    // A message abandoned half way may have taken a receive.
+    if (qp->config.type == adapter::QpType::kUc) ++under_way;
   }
   if (srq.limit == 0) fail("a limit event of a shared receive queue without a limit");
   if (srq.receives.size() >= srq.limit + under_way && !plan_.doubles())
@@ -411,7 +415,9 @@ void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::s
   const bool expired = qp.must_fail && event.status == WcStatus::kRetryExceeded;
   const bool stuck = event.status == WcStatus::kRetryExceeded && qp.has_refused && qp.refused_at == time_;
   if (stuck && !explains_stuck(qp))
-    return fail(text + ", the port of its other path was down, and this one was not silent for so long");
+    return fail(text +
+                ", the port of its other path was down, and this path was silent for less than half of the "
+                "retries' time");
   const bool own = std::any_of(qp.sends.begin(), qp.sends.end(),
                                [&](const SendPtr& send) { return may_now(*send, event.status); });
   if (!own && !expired && !qp.unusable_receives)
@@ -433,7 +439,7 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
   for (auto& one : node.qps) {
     if (one->handle != nullptr && one->qpn == event.qpn) qp = one.get();
   }
-  if (qp == nullptr) return;  // told before it was destroyed
+  if (qp == nullptr) return;  // reported before the QP was destroyed
   const std::string text = fmt::format("QP {} of node {}: event {} ({})", qp->id, node.number,
                                        to_string(event.kind), to_string(event.status));
   const auto needs = [&](WcStatus status) {
@@ -444,7 +450,7 @@ void Model::event(Node& node, const adapter::AsyncEvent& event) {
       if (qp->life == Life::kDraining)
         qp->life = Life::kDrained;
       else if (qp->life != Life::kError)
-        fail(text + ", and nobody asked");
+        fail(text + ", and the program had not asked for it");
       return;
     case AsyncEventKind::kLastWqeReached:
       if (qp->life != Life::kError) stopped(*qp, false);

@@ -1,5 +1,5 @@
-// sim/verbs/model.h -- the reference: what verbs promise of everything that a program has posted. Knows what
-// the program did and what came back, nothing of how the adapter works.
+// sim/verbs/model.h -- the reference: what the verbs promise for everything that a program has posted. It
+// knows the program's calls and the results, and nothing about the adapter's implementation.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace weft::sim::verbs {
 
-/// What happened in a run, by what it was: so that a run of many seeds can tell what it never tried.
+/// Counts of events in a run by kind, so that a run of many seeds shows what it never tried.
 struct Tally {
   std::map<std::string, uint64_t> count;
   void operator()(const std::string& what, uint64_t times = 1) { count[what] += times; }
@@ -33,62 +33,65 @@ class Model {
   Model(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Tally& tally)
       : plan_(plan), nodes_(nodes), tally_(tally), links_(plan) {}
 
-  /// What happens from now on happens at this time.
+  /// Sets the time stamp of the calls that follow.
   void at(Instant time) noexcept { time_ = time; }
   [[nodiscard]] Instant time() const noexcept { return time_; }
   [[nodiscard]] Links& links() noexcept { return links_; }
   Tick tick() noexcept { return ++now_; }
   [[nodiscard]] const std::vector<std::string>& violations() const noexcept { return violations_; }
   void fail(const std::string& what);
-  /// The last thing that was said of a request, for people.
+  /// The request about which the last statement was made, for failure reports.
   [[nodiscard]] const Send* suspect() const noexcept { return suspect_.get(); }
 
-  // ---- what the program does
+  // ---- calls of the program
   void posted(Qp& qp, const SendPtr& send);
-  /// A pair of connected QPs, or a datagram QP, begins anew.
+  /// A pair of connected QPs, or a datagram QP, starts again.
   void begins(Qp& qp) noexcept;
-  /// The program, or an event, put the QP into its error state. `exact`: those of before are polled.
+  /// The program, or an event, has moved the QP to its error state. `exact`: earlier completions have been
+  /// polled.
   void stopped(Qp& qp, bool exact);
-  /// It ends, whatever is under way.
+  /// The node ends, with requests under way.
   void died(Node& node);
-  /// A port of the node gets other partitions.
+  /// A port of the node gets another partition table.
   void partitions(Node& node, uint8_t port, bool alone);
-  /// A link is about to be cut for `lasts`, or has come back.
+  /// A link is about to be cut for `lasts`, or (mended) has come back.
   void cut(uint32_t link, Duration lasts);
   void mended(uint32_t link);
-  /// The links that it takes with it, and for how long.
+  /// A switch dies for `lasts` and takes the links `lost` down.
   void switch_dies(const std::vector<uint32_t>& lost, Duration lasts);
-  /// The port at the link comes back, now, with this LID and perhaps another GUID.
+  /// The port at the link comes back now with this LID and, if `other_guid`, another GUID.
   void renamed(uint32_t link, Lid lid, bool other_guid);
-  /// RESET or gone: nothing of it completes any more.
+  /// The QP was reset or destroyed: none of its requests completes any more.
   void forgotten(Qp& qp);
-  /// Its completions are all polled, and it is in error: what has not come back has succeeded without a word.
+  /// The QP is in the error state and all completions are polled: remaining unsignaled requests have
+  /// succeeded.
   void retire_silent(Qp& qp);
-  /// A key is about to end, or a region with all its keys.
+  /// A key is about to end, or (deregistered) a region with all its keys.
   void ends(const KeyPtr& key);
   void ended(const KeyPtr& key);
   void deregistered(Region& region);
-  /// A region that a work request has filled is about to end by another.
+  /// Another work request is about to end the registration that a work request made.
   void ends_registration(Region& region);
 
-  // ---- what comes back
+  // ---- results
   void completed(Node& node, Cq& cq, const adapter::WorkCompletion& wc);
   void event(Node& node, const adapter::AsyncEvent& event);
   void polled_dry(Cq& cq, bool told);
 
-  // ---- the end
-  /// All is quiet: nothing is under way anywhere.
+  // ---- end of a run
+  /// With everything quiet, checks that nothing is under way.
   void settle();
 
  private:
   [[nodiscard]] bool may_now(const Send& send, adapter::WcStatus status) const;
-  /// Its sender may have given it up: its peer was out of reach long enough.
+  /// True if the sender may have given the request up, because its peer was out of reach long enough.
   [[nodiscard]] bool out_of_reach(const Send& send) const;
   [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
-  /// It was given up when it had just found the port of its other path down: had this path given no answer
-  /// for as long as its retries last? From now on its requests may end so.
+  /// The QP was given up when it found the port of its other path down. True if its present path had given no
+  /// answer for as long as its retries last; from then on its requests may end with that status.
   [[nodiscard]] bool explains_stuck(Qp& qp);
-  /// On a connection whose ports had other LIDs already when it was posted, and have them still.
+  /// True if on every path of the connection a port already had another LID when the request was posted, and
+  /// still has.
   [[nodiscard]] bool cannot_pass(const Send& send) const;
   void port_event(Node& node, const adapter::AsyncEvent& event);
   void expire(const Node& node, uint8_t port);
@@ -102,7 +105,7 @@ class Model {
   void receive_succeeded(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
   void receive_failed(Qp& qp, const ReceivePtr& receive, const adapter::WorkCompletion& wc);
   [[nodiscard]] static ReceivePtr take_receive(Qp& qp, const Cq& cq, const adapter::WorkCompletion& wc);
-  /// A bind, a registration or an invalidation did not end well.
+  /// A bind, registration or invalidation failed.
   static void in_doubt(const Send& send, adapter::WcStatus status) noexcept;
   void ran_low(const Node& node, Srq& srq);
   void spoil(const Region& region);
@@ -137,7 +140,7 @@ class Model {
   Instant time_{};
   Links links_;
   std::map<const Node*, std::vector<SendPtr>>
-      lost_;  // messages without acknowledgement that never came, by receiver
+      lost_;  // unacknowledged messages that never arrived, by receiver
 };
 
 [[nodiscard]] adapter::WcOpcode completion_of(adapter::SendOpcode opcode) noexcept;

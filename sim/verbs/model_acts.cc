@@ -1,4 +1,4 @@
-// The half of the model that hears what the program does.
+// The part of the model that handles the program's calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::string describe(const Send& send) {
   const std::string queue = send.srq != nullptr ? fmt::format(", queue {:x}", send.srq->number) : "";
   return fmt::format("wr {} ({} {} of {} bytes in {} pieces, QP {} to {}{}, lawful: {})", send.wr_id,
                      type_name(send.from->config.type), name_of(send.opcode), send.length, send.pieces.size(),
-                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "nobody", queue,
+                     send.from->id, send.to != nullptr ? std::to_string(send.to->id) : "no QP", queue,
                      lawful);
 }
 
@@ -73,16 +73,16 @@ void Model::posted(Qp& qp, const SendPtr& send) {
   send->place = {qp.epoch << 16 | (send->to != nullptr ? send->to->id : 0), qp.posted++};
   if (send->opcode == SendOpcode::kRegister && !send->may(WcStatus::kSuccess) &&
       qp.config.registration == adapter::SendRegistration::kAnticipatory)
-    for (const SendPtr& before : qp.sends) before->allow(WcStatus::kFlushed);  // everything stops at once
+    for (const SendPtr& before : qp.sends) before->allow(WcStatus::kFlushed);  // all requests stop at once
   qp.sends.push_back(send);
   if (qp.life == Life::kError || qp.life == Life::kSendError) {
     send->lawful = bit_of(WcStatus::kFlushed);
     send->to = nullptr;
   }
-  // A datagram may find its QP alive again; a connection that has ended never comes back as the same one.
+  // A datagram may find its QP alive again; a connection that has ended never returns as the same one.
   const bool listens =
       send->to != nullptr && (qp.connected() ? send->to->receiving : send->to->handle != nullptr);
-  // What is refused for the key that it ends has taken its receive.
+  // A message that is refused because of the key that it invalidates has taken a receive.
   const bool takes = send->opcode == SendOpcode::kSendWithInvalidate && qp.connected();
   const bool reaches = listens && (!send->refused || send->partly || takes);
   if (!reaches) {
@@ -119,7 +119,7 @@ void Model::open_operation(const SendPtr& send) {
   send->to->incoming.push_back(send);
 }
 
-/// A write or an atomic operation cannot happen any more.
+/// A write or an atomic operation can no longer happen.
 void Model::close_operation(const SendPtr& send, bool certain, const uint64_t* found) {
   std::string wrong;
   if (send->word != nullptr) {
@@ -137,7 +137,7 @@ void Model::close_operation(const SendPtr& send, bool certain, const uint64_t* f
   incoming.erase(std::remove(incoming.begin(), incoming.end(), send), incoming.end());
 }
 
-/// Without acknowledgement: what was posted before something that came is over.
+/// Without acknowledgements, requests posted before one that has arrived are over.
 void Model::close_up_to(Qp& to, const Qp* from, uint64_t index) {
   const std::vector<SendPtr> all = to.incoming;
   for (const SendPtr& send : all) {
@@ -216,7 +216,7 @@ void Model::retire_silent(Qp& qp) {
 
 void Model::forgotten(Qp& qp) {
   tick();
-  // What its receives were like may still be on the way to a sender.
+  // Errors caused by its receives may still be on the way to a sender.
   each_send([&](const SendPtr& send) {
     if (send->to != &qp) return;
     for (const WcStatus status : {WcStatus::kRemoteInvalidRequest, WcStatus::kRemoteOperation})
@@ -237,14 +237,14 @@ void Model::forgotten(Qp& qp) {
     if (!qp.is_target()) qp.coming.clear();
     close_all(qp);
   }
-  // What had come and was not polled is gone with the rest.
+  // Messages that had arrived and were not polled are lost with the queue.
   for (auto& [sender, messages] : qp.coming)
     for (const SendPtr& send : messages) send->may_be_gone = true;
   qp.life = Life::kReset;
   qp.must_fail = qp.asked = qp.must_move = false;
   qp.broken = true;
   if (qp.peer != nullptr) qp.peer->broken = true;
-  // What it had begun to fill of a shared queue stands there again.
+  // Receives of a shared queue that a message had begun to fill are back in the queue.
   for (Srq* srq : qp.shared_queues())
     for (auto& [wr_id, receive] : srq->receives) receive->untouched = false;
 }
@@ -309,7 +309,7 @@ void Model::lid_changes(Node& node, uint8_t port, Lid lid) {
   for (auto& qp : node.qps) {
     if (qp->port != port) continue;
     qp->lid = lid;
-    // A responder that is asked again under another LID takes the repeated request for a new one.
+    // A responder that gets a repeated request under another LID takes it for a new one.
     if (qp->config.type != adapter::QpType::kRd) continue;
     for (const SendPtr& send : qp->sends)
       if (!send->executes_here) send->allow(WcStatus::kRetryExceeded);
@@ -320,10 +320,10 @@ bool Model::cannot_pass(const Send& send) const {
   const Qp& from = *send.from;
   if (send.executes_here || send.to == nullptr || from.peer == nullptr) return false;
   const Qp& to = *from.peer;
-  const Instant since = send.posted_at - std::chrono::milliseconds(1);  // both ends had noticed
+  const Instant since = send.posted_at - std::chrono::milliseconds(1);  // both ends have noticed the change
   for (uint32_t way = 0; way < from.ways; ++way) {
     for (uint32_t back = 0; back < to.ways; ++back) {
-      // Ends that stand on different ways may meet when one port has got the LID of another.
+      // Ends on different routes can reach each other if one port has got the LID of another.
       Route route = from.routes[way];
       route.own = to.routes[back].peer;
       route.peer_link = to.routes[back].link;
@@ -396,7 +396,7 @@ void Model::port_event(Node& node, const adapter::AsyncEvent& event) {
 
 void Model::in_doubt(const Send& send, WcStatus status) noexcept {
   if (send.key == nullptr) return;
-  const bool flushed = status == WcStatus::kFlushed;  // executed perhaps, behind something that failed
+  const bool flushed = status == WcStatus::kFlushed;  // perhaps executed after a failed request
   Region& region = *send.key->region;
   const bool of_region = region.reserved && !send.key->window;
   if (send.key->state == Key::State::kBinding)
@@ -412,11 +412,11 @@ void Model::ends(const KeyPtr& key) {
   each_send([&](const SendPtr& send) {
     if (send->key != key || send->executes_here) return;
     if (send->from->acknowledged()) send->allow(WcStatus::kRemoteAccess);
-    // A response that was lost is not sent again under a key that has ended.
+    // A lost response is not sent again under a key that has ended.
     if (send->opcode == SendOpcode::kRdmaRead) send->allow(WcStatus::kRetryExceeded);
     if (send->to != nullptr) send->to->seen_by_peers |= bit_of(WcStatus::kRemoteAccess);
   });
-  // What its sender has given up may still be executed, and is refused then.
+  // A request that its sender has given up may still be executed and refused.
   for (auto& node : nodes_)
     for (auto& qp : node->qps)
       for (const SendPtr& send : qp->incoming)
@@ -440,7 +440,7 @@ void Model::ends_registration(Region& region) {
   spoil(region);
 }
 
-/// Memory that requests use goes.
+/// Memory of posted requests is deregistered.
 void Model::spoil(const Region& region) {
   const auto hit = [&](const std::vector<Piece>& pieces) {
     return std::any_of(pieces.begin(), pieces.end(),
@@ -505,7 +505,7 @@ void Model::settle() {
   }
 }
 
-/// Every request came back, every message that its sender was told of as delivered has come.
+/// Checks that every request has come back, and that every message reported as delivered has arrived.
 void Model::expect_nothing_of(const Node& node) {
   for (const auto& qp : node.qps) {
     if (!qp->receives.empty())
@@ -520,7 +520,7 @@ void Model::expect_nothing_of(const Node& node) {
   }
 }
 
-/// Where nothing is lost, an unacknowledged message is missing only when its receiver says so.
+/// Without losses, an unacknowledged message may be missing only if its receiver counted it.
 void Model::check_lost(Node& node) {
   using adapter::AdapterCounter;
   if (plan_.loses()) return;

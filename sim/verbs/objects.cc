@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kWords = 4;
 constexpr uint64_t kPatches = 3;
 
-/// Whole pages, so that a region may be made of them; what is large comes from the system as zeros.
+/// Whole pages, so that a region may consist of them. Large memory comes from the system as zero pages.
 std::byte* zeroed(uint64_t bytes) {
   constexpr uint64_t kPage = 4096;
   constexpr uint64_t kLarge = 4 << 20;
@@ -60,7 +60,7 @@ bool Region::as_expected(uint64_t offset, uint64_t length) const noexcept {
 }
 
 std::string Region::sweep() const {
-  std::map<uint64_t, uint64_t> free;  // what may change, by offset
+  std::map<uint64_t, uint64_t> free;  // ranges that may change: offset and end
   for (const auto& [offset, lease] : lent)
     if (lease.second) free[offset] = lease.first;
   for (const auto& [offset, patch] : patches) free[offset] = patch.length();
@@ -70,7 +70,7 @@ std::string Region::sweep() const {
   for (const auto& [offset, length] : free) {
     if (offset > from && !as_expected(from, offset - from)) {
       while (actual.get()[from] == expected.get()[from]) ++from;
-      return fmt::format("byte {} of a region of {} on node {} changed, and nobody was to write there", from,
+      return fmt::format("byte {} of a region of {} on node {} changed without an operation on it", from,
                          bytes, node.number);
     }
     from = std::max(from, offset + length);

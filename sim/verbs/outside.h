@@ -1,4 +1,4 @@
-// sim/verbs/outside.h -- what a program of verbs does to the fabric under it.
+// sim/verbs/outside.h -- actions of a program of verbs on the fabric below it.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,33 @@
 
 namespace weft::sim::verbs {
 
-/// What of a port's names becomes another one.
+/// Which of a port's names change.
 struct NewName {
   bool lid = false;
   bool guid = false;
-  uint32_t choice = 0;  // which LID: one that was never used, or one that is free again
+  uint32_t choice = 0;  // choice of the LID: a new one, or one that is free again
 };
 
-/// Owner: the world of a seed, which is one.
+/// Owner: the world of a seed, which implements it.
 class Outside {
  public:
   virtual ~Outside() = default;
-  /// The link is gone for `lasts`; zero: it is back at once. Not while it is cut.
+  /// Cuts the link for `lasts`; zero: it is reset. The link must not be cut already.
   virtual void cut(uint32_t link, Duration lasts) = 0;
-  /// The same, when some time has passed; not if it is cut then.
+  /// Does the same after `after`, unless the link is cut then.
   virtual void cut_later(uint32_t link, Duration after, Duration lasts) = 0;
-  /// The link is cut for `lasts`; its port comes back with another LID or another GUID, or both.
+  /// Cuts the link for `lasts`; its port comes back with another LID, another GUID, or both.
   virtual void rename(uint32_t link, Duration lasts, NewName name) = 0;
-  /// The switch is gone for `lasts`, with all cells in it, and comes back without state; zero: at once. False
-  /// when it is not there.
+  /// Kills the switch for `lasts`, with all cells in it; it comes back without state; zero: at once. False
+  /// when it is already dead.
   virtual bool crash(uint32_t index, Duration lasts) = 0;
-  /// Makes no call for `lasts`.
+  /// Makes no calls for `lasts`.
   virtual void pause(Duration lasts) = 0;
-  /// Places where an adapter may begin: empty ones whose links are whole.
+  /// Empty places with whole links, where an adapter may start.
   [[nodiscard]] virtual std::vector<uint32_t> free_places() const = 0;
-  /// An adapter begins at a free place. It lives as long as the world.
+  /// Starts an adapter at a free place. The node record lives as long as the world.
   [[nodiscard]] virtual Node& begin(uint32_t place) = 0;
-  /// It ends; `at_once`: what it has not sent yet is gone with it.
+  /// Ends the node's adapter. `at_once`: cells that it has not sent are lost.
   virtual void end(Node& node, bool at_once) = 0;
 };
 

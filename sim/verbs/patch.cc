@@ -8,7 +8,8 @@
 namespace weft::sim::verbs {
 namespace {
 
-/// Orders tried before a word is believed: with answers that differ nearly every step is forced.
+/// Number of orders that are tried before a word counts as correct. If the answers differ, nearly every step
+/// is forced.
 constexpr uint32_t kStepsMax = 20'000;
 
 }  // namespace
@@ -30,13 +31,14 @@ void Patch::close_write(uint64_t name, Tick now, bool certain) {
   }
 }
 
-/// A reader sees this write or a later one.
+/// True if the reader must see this write or a later one.
 bool Patch::settled(const Write& write, const View& view) noexcept {
   const bool own = view.is_read && write.place.flow == view.place.flow;
   return (write.certain && write.end < view.begin) || (own && write.place.index < view.place.index);
 }
 
-/// The writes that this byte may come from; `base`: it may also be as it was before all of them.
+/// The writes that may have produced this byte. `base` is set if it may also have the value from before all
+/// of them.
 std::vector<const Patch::Write*> Patch::lawful_at(uint64_t byte, const View& view, bool& base) const {
   std::vector<const Write*> lawful;
   base = true;
@@ -127,7 +129,7 @@ void Word::close(uint64_t name, Tick now, const uint64_t* found) {
   }
 }
 
-/// Tries the operations that are `left`, one after the other, on a word that is `value` now.
+/// Tries all orders of the operations `left` on a word with value `value`.
 bool Word::order_exists(uint64_t value, std::vector<const Operation*>& left, uint32_t& steps) const {
   if (++steps > kStepsMax) return true;
   const bool only_doubtful = std::none_of(left.begin(), left.end(), [](auto* one) { return one->certain; });

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kAdaptersMax = 8;
 constexpr uint32_t kPortsMax = 10;
-constexpr uint32_t kPercent = 10'000;  // ppm
+constexpr uint32_t kPercent = 10'000;  // in ppm
 
 void draw_fabric(PlanDraw& draw, Plan& plan) {
   plan.adapters = 2 + draw.below(draw.chance(3) ? kAdaptersMax - 1 : 3);
@@ -31,8 +31,8 @@ void draw_fabric(PlanDraw& draw, Plan& plan) {
   if (draw.chance(4)) fabric.far_nodes = draw.below(uint64_t{1} << (fabric.endnodes + 1)) & ~1U;
 }
 
-/// One world in three loses nothing; the others lose 5 or 30 % above the links, or less, and most also
-/// double, swap and delay.
+/// One world in three loses no cells; the others lose up to 5 or 30 % above the links, and most of them also
+/// duplicate, reorder and delay.
 void draw_faults(PlanDraw& draw, Plan& plan) {
   constexpr std::array kLoss{0U, 0U, 1U, 5U, 5U, 30U};
   fabric::CellFaults& cells = plan.cell_faults;
@@ -54,7 +54,7 @@ void draw_faults(PlanDraw& draw, Plan& plan) {
   }
 }
 
-/// What upsets the fabric is drawn from a stream of its own: every second plan is as if there were none.
+/// Disturbances of the fabric are drawn from their own stream. Every second plan has none.
 void draw_unsteady(PlanDraw draw, Plan& plan) {
   const uint32_t what = draw.chance(2) ? 0 : draw.below(15) + 1;
   constexpr uint32_t kCalls = 60'000;  // ppm
@@ -76,7 +76,7 @@ void draw_unsteady(PlanDraw draw, Plan& plan) {
     if (draw.chance(3)) plan.vacant |= 1U << adapter;
 }
 
-/// Few calls, wide links: what takes long is the moving.
+/// Few calls and fast links, because the long messages take the time.
 void draw_long(PlanDraw& draw, Plan& plan) {
   if (!draw.chance(24)) return;
   plan.long_bytes_max = draw.pick(std::array{1U, 1U, 1U, 1U, 1U, 1U, 4U, 4U, 4U, 4U, 16U, 64U}) << 20;

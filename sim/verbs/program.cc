@@ -1,4 +1,4 @@
-// What a program does beside posting: it looks at its queues, and now and then upsets everything.
+// Calls of a program beside posting: polls its queues, and sometimes disturbs its objects.
 #include "sim/verbs/program.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ using adapter::QpState;
 
 namespace {
 
-constexpr uint32_t kQpsMax = 14;  // alive at a time
+constexpr uint32_t kQpsMax = 14;  // most QPs alive at a time
 
 uint64_t stream_of(uint64_t seed, uint64_t number) noexcept {
   return seed * 0x9E37'79B9'7F4A'7C15ULL + number * 0xD1B5'4A32'D192'ED03ULL;
@@ -57,7 +57,7 @@ void Program::call(uint64_t number) {
   if (!qp->may_post()) return;
   if (qp->is_target() || (!qp->is_initiator() && draw_.chance(3)))
     return give_receives(*qp, draw_.between(1, 8));
-  // A broken connection hears a little more, to be told that all of it is flushed.
+  // A broken connection still gets some requests, which must all be flushed.
   if (!qp->broken || draw_.chance(8)) post_sends(*qp);
 }
 
@@ -90,7 +90,7 @@ void Program::upheaval() {
   }
 }
 
-/// Another size or limit of a queue, while it is used.
+/// Changes the size or limit of a queue in use.
 void Program::change_queue(Qp& qp) {
   Node& node = *qp.node;
   if (node.srqs.empty() || draw_.chance(2)) return resize(*node.cqs[draw_.below(node.cqs.size())]);
@@ -113,7 +113,8 @@ void Program::change_queue(Qp& qp) {
   take_events(node);
 }
 
-/// To a size that holds everything that may come, or, which is refused, to one below what waits there.
+/// Resizes to a size that holds all possible entries, or to one below the present entries, which must be
+/// refused.
 void Program::resize(Cq& cq) {
   adapter::ChannelAdapter& adapter = *cq.node->adapter;
   const uint32_t fill = adapter.query_cq(*cq.handle).fill;
@@ -145,13 +146,14 @@ void Program::take_events(Node& node) {
       model_.event(node, event);
   }
   if (drained.empty()) return;
-  // Whatever completes from now on was not drained.
+  // Completions from now on belong to the time after draining.
   poll_dry(node);
   for (const adapter::AsyncEvent& event : drained) model_.event(node, event);
 }
 
 void Program::poll_cq(Cq& cq, uint32_t at_most) {
-  std::array<adapter::WorkCompletion, 32> entries;  // twice as many as a bug may make of them
+  // Twice the number that is asked for, because a planted bug may duplicate entries.
+  std::array<adapter::WorkCompletion, 32> entries;
   const std::span<adapter::WorkCompletion> room(entries.data(),
                                                 std::min<size_t>(entries.size() / 2, at_most));
   const uint32_t polled = cq.node->adapter->poll_cq(*cq.handle, room);
@@ -197,9 +199,9 @@ void Program::to_error(Qp& qp) {
   take_events(*qp.node);
 }
 
-/// RESET and destruction take unpolled completions out of the queues, which leaves their notification behind.
-/// Receives of a shared queue that these completions name are gone with them, and the count of receives that
-/// still stand there would be lost: the queue is polled first.
+/// RESET and destruction remove unpolled completions from the queues and leave their notifications. They also
+/// remove the completions of receives of a shared queue, which would make the number of receives in that
+/// queue unknown. So the queue is polled first.
 void Program::before_reset(Qp& qp) {
   if (qp.srq != nullptr) poll_dry(*qp.node);
   for (Cq* cq : {qp.send_cq, qp.recv_cq}) {
@@ -234,7 +236,8 @@ void Program::destroy(Qp& qp) {
 
 void Program::drain(Qp& qp) {
   take_events(*qp.node);
-  if (!qp.acknowledged()) poll_dry(*qp.node);  // no event says that its send queue has failed
+  // No event reports a failed send queue without acknowledgements.
+  if (!qp.acknowledged()) poll_dry(*qp.node);
   if (qp.life != Life::kReady || qp.is_target()) return;
   adapter::QpAttr attr;
   attr.state = QpState::kSqd;
@@ -259,7 +262,7 @@ void Program::resume(Qp& qp) {
   modify(qp, attr, adapter::kQpAttrState);
 }
 
-/// A connection of which an end is broken comes to its end, and up again.
+/// Ends a connection with a broken end and starts it again.
 void Program::repair() {
   Qp* qp = nullptr;
   for (uint32_t i = 0; i < 4 && (qp == nullptr || !qp->broken); ++i) qp = pick_qp();
@@ -295,13 +298,13 @@ void Program::repair() {
   adapter::is_xrc(qp->config.type) ? add_extended_pair() : add_pair();
 }
 
-/// Memory goes and comes back under other keys, also while requests use it.
+/// Registers memory again under other keys, also while requests use it.
 void Program::renew_region() {
   Node& node = any_node();
   Region& region = *node.regions[draw_.below(node.regions.size())];
   if (region.reserved ? region.under_way || region.key == nullptr : !region.registered) return;
   const bool dead = node.adapter->memory().dereg_mr(region.mr.lkey).ok();
-  if (!dead) return;  // windows are bound to it
+  if (!dead) return;  // windows are bound to the region
   note(node, "a region is deregistered and registered again");
   model_.deregistered(region);
   region.registered = false;
@@ -310,7 +313,7 @@ void Program::renew_region() {
   tally_("region renewed");
 }
 
-/// A message waits for a receive of this QP, be it one that is refused when it gets it.
+/// True if a message waits for a receive of this QP, even one that will be refused.
 bool Program::hungry(const Qp& qp) const {
   const auto waits = [&](const SendPtr& send) { return send->to == &qp && send->takes_receive(); };
   const bool coming = std::any_of(qp.coming.begin(), qp.coming.end(),
@@ -322,7 +325,7 @@ bool Program::hungry(const Qp& qp) const {
          });
 }
 
-/// Its peer has failed or gone: the QP must fail once its retries have had no answer.
+/// True if the peer has failed or is gone, so that the QP must fail when its retries get no answer.
 bool Program::owes(const Qp& qp) {
   if (!qp.connected() || !qp.acknowledged() || qp.handle == nullptr || qp.life != Life::kReady) return false;
   return !qp.failed && !qp.sends.empty() && qp.sends.back()->signaled && !qp.peer->receiving;
@@ -340,8 +343,8 @@ void Program::tidy() {
   }
 }
 
-/// Receives for messages that wait for them. What a message that is never heard of again has taken is got
-/// back from its QP: nothing else would give it back, and others wait on the same queue.
+/// Posts receives for waiting messages. If abandoned messages of UC QPs may hold all receives of a shared
+/// queue, these QPs are moved to the error state, which gives the receives back to the other QPs.
 void Program::feed(Qp& qp) {
   std::vector<Srq*> queues{qp.srq};
   if (qp.is_target()) {
@@ -364,7 +367,7 @@ void Program::feed(Qp& qp) {
   const bool none = std::any_of(queues.begin(), queues.end(), [&](const Srq* srq) {
     return srq != nullptr ? srq->receives.empty() : qp.receives.empty();
   });
-  if (none) to_error(qp);  // others hold all the room of its queues, and will for ever
+  if (none) to_error(qp);  // other requests hold all room in its queues for ever
 }
 
 void Program::feed_hungry() {

@@ -1,5 +1,5 @@
-// sim/verbs/program.h -- a random program of verbs: every call is drawn from the seed and its own number, so
-// that leaving calls out changes the others as little as may be.
+// sim/verbs/program.h -- a random program of verbs. Every call is drawn from the seed and its own number, so
+// that leaving out calls changes the others as little as possible.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +23,32 @@ namespace weft::sim::verbs {
 /// Owner: the world of a seed.
 class Program {
  public:
-  /// All references must outlive the program; each node has its adapter and LIDs.
+  /// All references must outlive the program. Each node must have its adapter and LIDs.
   Program(const Plan& plan, std::vector<std::unique_ptr<Node>>& nodes, Model& model, Outside& outside,
           Tally& tally, Saboteur* saboteur, bool tells);
 
-  /// Objects to begin with.
+  /// Makes the initial objects.
   void set_up();
   void call(uint64_t number);
-  /// Looks at some of the completion queues of a node.
+  /// Polls some of the completion queues of a node.
   void look(Node& node);
-  /// Nothing new: drains go on, what waits for receives gets them, what is broken is put into error.
+  /// Makes nothing new: continues drains, posts receives for waiting messages, moves broken connections to
+  /// the error state.
   void tidy();
-  /// What waits for receives gets them.
+  /// Posts receives for waiting messages.
   void feed_hungry();
-  /// One of the requests on connections that are whole and have not come back; null when there is none.
+  /// An outstanding request on an unbroken connection; null when there is none.
   [[nodiscard]] const Send* waits() const;
-  /// Everything goes into its error state.
+  /// Moves all QPs to their error state.
   void end();
   void take_events(Node& node);
   void poll_dry(Node& node);
 
-  /// Ports have the partitions that they share.
+  /// Gives ports the partitions that they share.
   void join_partitions();
-  /// A bit for each place of a node that something was done to since the last call.
+  /// A bit for each place whose node was changed since the last call.
   [[nodiscard]] uint64_t take_touched() noexcept { return std::exchange(touched_, 0); }
-  /// What was called, with the number of the call.
+  /// Texts of the calls, with their numbers.
   [[nodiscard]] const std::vector<std::pair<uint64_t, std::string>>& history() const noexcept {
     return history_;
   }
@@ -88,7 +89,7 @@ class Program {
   void post_receive(Qp& qp, Srq* srq, bool may_be_wrong);
   adapter::SendOpcode draw_opcode(adapter::QpType type);
 
-  // program_fabric.cc: what is under it.
+  // program_fabric.cc: the fabric below.
   [[nodiscard]] Node& any_node();
   bool unsettle();
   [[nodiscard]] uint32_t link_to_cut();
@@ -134,8 +135,8 @@ class Program {
   uint32_t next_qp_ = 1;
   uint64_t epochs_ = 0;
   uint64_t touched_ = 0;
-  Saboteur* saboteur_;  // null: no planted bugs
-  bool tells_;          // keeps a history
+  Saboteur* saboteur_;  // null: no bugs are planted
+  bool tells_;          // records a history
   std::vector<std::pair<uint64_t, std::string>> history_;
 };
 

@@ -1,5 +1,5 @@
-// What a program does to the fabric under it: links are cut, ports get other partitions, connections take
-// their alternate paths, nodes end and begin.
+// Actions of a program on the fabric below it: it cuts links, changes partitions, migrates connections,
+// starts and ends nodes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint32_t kNodesMin = 2;   // that live at a time
-constexpr uint32_t kNodesMax = 20;  // in all
+constexpr uint32_t kNodesMin = 2;   // living at a time
+constexpr uint32_t kNodesMax = 20;  // in total
 constexpr Duration kLongPause = 5ms;
-constexpr uint16_t kPartition = 0x8000;  // full member of each below
+constexpr uint16_t kPartition = 0x8000;  // full member; one such P_Key for each number below
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Node& Program::any_node() {
   return *living[draw_.below(living.size())];
 }
 
-/// False when this call is one of the others.
+/// False if this call does not disturb the fabric.
 bool Program::unsettle() {
   if (!plan_.unsteady()) return false;
   uint32_t what = draw_.below(kMillion);
@@ -47,7 +47,7 @@ bool Program::unsettle() {
   return true;
 }
 
-/// Any, or one that a QP could leave.
+/// Any link, or one that an armed QP could leave.
 uint32_t Program::link_to_cut() {
   const uint32_t link = draw_.below(plan_.fabric.links());
   if (plan_.migration_ppm == 0 || draw_.chance(3)) return link;
@@ -59,7 +59,7 @@ uint32_t Program::link_to_cut() {
   return link;
 }
 
-/// For no time, for less than any timeout, for longer than some timeouts, or for longer than all.
+/// Cuts links for no time, for less than any timeout, for longer than some timeouts, or for longer than all.
 void Program::cut_link() {
   if (plan_.migration_ppm != 0 && draw_.chance(2) && strand()) return;
   const uint32_t links = plan_.fabric.links();
@@ -69,7 +69,7 @@ void Program::cut_link() {
   const Duration least = kind == 5 ? 10'010ms : kind == 0 ? 0ns : 10us;
   const Duration lasts = draw_.between(least, longest[kind]);
   std::vector<uint32_t> chosen{link};
-  if (draw_.chance(3)) chosen.push_back((link + 1) % links);  // its adapter's other port, now and then
+  if (draw_.chance(3)) chosen.push_back((link + 1) % links);  // sometimes also the adapter's other port
   for (const uint32_t one : chosen) {
     if (model_.links().is_cut(one)) continue;
     note(*nodes_.front(), fmt::format("link {} is cut for {} us", one, lasts / 1us));
@@ -79,8 +79,8 @@ void Program::cut_link() {
   if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
 }
 
-/// The path of a QP gives no answer, because its port has left every partition; and its other port goes down
-/// just when the QP's retries end, or for a while before. False when no QP drawn has such paths.
+/// Makes the present path of a QP give no answer, because its port leaves every partition. Its other port
+/// goes down just when the QP's retries end, or for a while before. False when no drawn QP has such paths.
 bool Program::strand() {
   const auto may_be = [](const Qp* qp) {
     if (qp == nullptr || qp->ways != 2 || !qp->may_post() || qp->broken || !qp->acknowledged()) return false;
@@ -105,7 +105,8 @@ bool Program::strand() {
   return true;
 }
 
-/// As long as links are cut: for nothing, for what some connections bear, or until its ports have expired.
+/// Kills a switch for a time like those of cuts: none, less than connections survive, or until their ports
+/// expire.
 void Program::crash_switch() {
   const uint32_t index = draw_.below(plan_.fabric.switches());
   const std::array<Duration, 6> longest{0ns, 2ms, 100ms, 700ms, 9s, 12s};
@@ -117,7 +118,7 @@ void Program::crash_switch() {
   if (lasts > kLongPause && !draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
 }
 
-/// A port comes back under another name: what peers know of it does not lead there any more.
+/// Gives a port another LID or GUID, so that addresses known to peers no longer lead to it.
 void Program::rename_port() {
   const Node& node = any_node();
   const uint32_t link = node.links[draw_.below(node.links.size())];
@@ -132,7 +133,7 @@ void Program::rename_port() {
   if (lasts > kLongPause || draw_.chance(4)) outside_.pause(lasts + draw_.between(0ns, Duration(20ms)));
 }
 
-/// A partition more, or none that others are in.
+/// Adds a partition, or leaves all partitions of other ports.
 void Program::change_partitions() {
   Node& node = any_node();
   const auto port = static_cast<uint8_t>(1 + draw_.below(node.links.size()));
@@ -155,7 +156,7 @@ void Program::set_partitions(Node& node, uint8_t port, bool alone) {
   take_events(node);
 }
 
-/// A connection takes its other way, or gets one again.
+/// Migrates a connection, or loads an alternate path again.
 void Program::move_path() {
   if (draw_.chance(2) && strand()) return;
   Qp* qp = nullptr;
@@ -175,7 +176,7 @@ void Program::move_path() {
     return;
   }
   const adapter::QpAttr now = qp->node->adapter->query_qp(*qp->handle);
-  // One whose send queue has stopped may not have said so yet.
+  // A QP whose send queue has stopped may not have reported it yet.
   const bool may_send = qp->life == Life::kReady && now.state == adapter::QpState::kRts;
   if (!may_send || now.path_mig_state != adapter::PathMigState::kArmed) return;
   if (!qp->loaded || (!qp->peer->was_loaded && qp->peer->life == Life::kReady && !qp->broken))
@@ -191,7 +192,7 @@ void Program::move_path() {
     model_.fail(fmt::format("QP {} was to take its alternate path, and no event said so", qp->id));
 }
 
-/// With all that is under way there, or when it has put away what it had.
+/// Ends a node, with everything under way, or after its objects were destroyed.
 void Program::end_node() {
   const auto lives = [](const auto& node) { return node->adapter != nullptr; };
   if (std::count_if(nodes_.begin(), nodes_.end(), lives) <= kNodesMin) return;
@@ -220,7 +221,7 @@ void Program::begin_node() {
   note(node, fmt::format("begins in place {}", place));
   tally_(before != nullptr ? "LID taken again" : "spare port taken");
   node.succeeds = before != nullptr;
-  if (before != nullptr) {  // peers that still have these keys may try them on the new node
+  if (before != nullptr) {  // peers that still have these keys may try them at the new node
     for (auto& region : before->regions)
       if (region->key != nullptr) node.dead.push_back(region->key);
     for (const KeyPtr& key : before->windows) node.dead.push_back(key);

@@ -1,4 +1,4 @@
-// Work requests of a program: what they move, where, and what they may lawfully end in.
+// Work requests of a program: their data, their targets, and the statuses in which they may end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kInlineMax = 200;
 constexpr uint32_t kUnknownFlag = 1U << 9;
 
-/// What a key must give for it.
+/// The right that a key needs for this request.
 Access right_of(const Send& send) noexcept {
   if (send.is_atomic()) return Access::kRemoteAtomic;
   return send.opcode == SendOpcode::kRdmaRead ? Access::kRemoteRead : Access::kRemoteWrite;
@@ -33,7 +33,7 @@ void Program::note(const Node& node, std::string text) {
   if (tells_) history_.emplace_back(number_, fmt::format("node {}: {}", node.number, std::move(text)));
 }
 
-/// Into its own queue, or the shared one.
+/// Posts a receive to the QP's queue or to the shared one.
 void Program::post_receive(Qp& qp, Srq* srq, bool may_be_wrong) {
   const size_t waiting = srq != nullptr ? srq->receives.size() : qp.receives.size();
   const size_t limit = srq != nullptr ? srq->wqes : qp.config.recv_wqes;
@@ -108,7 +108,7 @@ SendOpcode Program::draw_opcode(QpType type) {
   }
 }
 
-/// A place in memory of the peer, for writes, reads and atomic operations.
+/// Chooses a place in the peer's memory for a write, read or atomic operation.
 void Program::draft_remote(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   Qp& to = *send.to;
@@ -132,7 +132,7 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
     if (plan_.long_bytes_max != 0 && qp.connected() && draw_.chance(4))
       send.length = draw_.below(plan_.long_bytes_max + 1);
     send.length = std::min(send.length, patch.length());
-    // Writes meet: most begin at one of a few places.
+    // Most writes begin at one of four offsets, so that they overlap.
     const uint64_t free = patch.length() - send.length;
     send.patch_at =
         draw_.chance(2) ? std::min<uint64_t>(free, uint64_t{draw_.below(4)} * 64) : draw_.below(free + 1);
@@ -140,7 +140,7 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
     offset = at + send.patch_at;
   }
   send.remote_addr = draft.request.remote_addr = region.mr.addr + offset;
-  // A key is looked at only where bytes move.
+  // The key is checked only if the request moves bytes.
   const bool inside =
       send.length == 0 || (offset >= key->begin && offset + send.length <= key->begin + key->length);
   const bool granted =
@@ -153,7 +153,7 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
   send.refused = true;
   const uint64_t from = std::max(offset, key->begin);
   const uint64_t to_end = std::min(offset + send.length, key->begin + key->length);
-  // Each packet is let in or not by itself.
+  // Each packet is admitted or refused separately.
   if (granted && send.is_write() && from < to_end) {
     send.partly = true;
     send.patch_from = from - offset;
@@ -163,7 +163,7 @@ void Program::draft_remote(Qp& qp, Draft& draft) {
   send.allow_only(!granted ? WcStatus::kRemoteInvalidRequest : WcStatus::kRemoteAccess);
 }
 
-/// Something about the request is wrong, and it cannot end well.
+/// Makes the request wrong in some way, so that it must fail.
 void Program::draft_wrong(Qp& qp, Draft& draft) {
   Send& send = *draft.send;
   const bool remote = send.is_write() || send.opcode == SendOpcode::kRdmaRead || send.is_atomic();
@@ -200,7 +200,7 @@ void Program::draft_wrong(Qp& qp, Draft& draft) {
   wrong_segment(draft);
 }
 
-/// A shared receive queue that the target's domain does not have.
+/// Names a shared receive queue that does not belong to the target's domain.
 void Program::wrong_queue(Draft& draft) {
   Send& send = *draft.send;
   std::vector<uint32_t> others;
@@ -214,7 +214,7 @@ void Program::wrong_queue(Draft& draft) {
   tally_("wrong shared receive queue");
 }
 
-/// A key that the peer does not let others end.
+/// Names a key that the peer does not allow others to invalidate.
 void Program::wrong_invalidation(Draft& draft) {
   Send& send = *draft.send;
   const KeyPtr useless = keys_.pick_useless(*send.to, domain_of(send), Access::kNone);
@@ -246,9 +246,9 @@ void Program::wrong_segment(Draft& draft) {
   }
 }
 
-/// A datagram goes to any QP of its kind.
+/// A datagram may go to any QP of its service.
 void Program::address(const Qp& qp, Draft& draft) {
-  // Now and then to one whose node is no more; another may have its LID.
+  // Sometimes to a QP of a node that has ended; another node may have its LID.
   const bool to_the_dead = plan_.life_ppm != 0 && draw_.chance(4);
   std::vector<Qp*> others;
   std::vector<Qp*> dead;
@@ -297,7 +297,7 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   send.length = draw_.chance(12)  ? 0
                 : draw_.chance(3) ? draw_.between(1, std::min(longest, 64U))
                                   : draw_.below(longest + 1);
-  // Datagrams and unacknowledged messages are told apart by their bytes, or by their immediate data.
+  // Datagrams and unacknowledged messages are distinguished by their bytes or immediate data.
   const bool in_order = qp.connected() && !qp.is_initiator();
   const bool told_apart = qp.acknowledged() && (in_order || !send.is_send());
   if (!told_apart && send.length < kWordBytes) send.opcode = SendOpcode::kSendWithImm;
@@ -332,7 +332,7 @@ bool Program::draft_send(Qp& qp, Draft& draft) {
   return true;
 }
 
-/// What the adapter gets beside what it was drafted with.
+/// Fills in the remaining fields of the adapter's request.
 void Program::finish_request(Draft& draft) {
   const Send& send = *draft.send;
   adapter::SendRequest& request = draft.request;
@@ -350,7 +350,7 @@ void Program::finish_request(Draft& draft) {
 void Program::post_sends(Qp& qp) {
   const uint32_t count = draw_.chance(3) ? draw_.between(1, 8) : 1;
   const bool as_list = draw_.chance(3);
-  std::deque<Draft> drafts;  // whose segments the list names
+  std::deque<Draft> drafts;  // own the segments that the list refers to
   std::vector<adapter::SendRequest> list;
   for (uint32_t i = 0; i < count; ++i) {
     if (qp.sends.size() >= qp.config.send_wqes || room(*qp.send_cq) == 0) break;
@@ -388,7 +388,8 @@ void Program::hand_over(Qp& qp, std::vector<adapter::SendRequest>& list) {
   touched_ |= uint64_t{1} << qp.node->place;
 }
 
-/// All at once; now and then one that cannot be taken stands behind the good ones, and one behind that.
+/// Posts all requests as one list. Sometimes an invalid request follows the good ones, and another one
+/// follows that.
 void Program::hand_over_list(Qp& qp, std::vector<adapter::SendRequest>& list) {
   const size_t good = list.size();
   const std::array<adapter::Sge, kSegmentsMax + 1> too_many{};

@@ -1,4 +1,4 @@
-// Objects of a program: domains, regions, queues, QPs and how they come to life.
+// Objects of a program: domains, regions, queues and QPs, and how QPs are connected.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ void Program::add_node(Node& node) {
   }
 }
 
-/// With a domain: for its XRC targets, with a completion queue of its own.
+/// With a domain: a queue for XRC targets, with its own completion queue.
 void Program::add_srq(Node& node, adapter::XrcdId xrcd) {
   auto srq = std::make_unique<Srq>();
   srq->pd = node.pds[draw_.below(node.pds.size())];
@@ -94,7 +94,7 @@ void Program::add_region(Node& node, adapter::PdId pd, uint64_t bytes) {
   if (register_region(*region)) node.regions.push_back(std::move(region));
 }
 
-/// One that work requests fill.
+/// A region that work requests will fill.
 void Program::reserve_region(Node& node, adapter::PdId pd, uint64_t bytes) {
   auto region = std::make_unique<Region>(node, pd, bytes, Access::kNone);
   region->reserved = true;
@@ -163,14 +163,14 @@ Qp* Program::add_qp(Node& node, adapter::QpConfig config) {
   return &qp;
 }
 
-/// What a QP has of its node: completion queues, a domain, perhaps a shared receive queue.
+/// Chooses the QP's completion queues and domain, and perhaps a shared receive queue.
 void Program::draw_queues(Qp& qp, adapter::QpConfig& config) {
   Node& node = *qp.node;
   qp.send_cq = node.cqs[draw_.below(node.cqs.size())].get();
   qp.recv_cq = node.cqs[draw_.below(node.cqs.size())].get();
   if (!node.srqs.empty() && config.type != QpType::kXrcSend && draw_.chance(3)) {
     Srq& srq = *node.srqs[draw_.below(node.srqs.size())];
-    // All that stands there may complete in the new QP's queue.
+    // All receives in the shared queue may complete in the new QP's CQ.
     if (srq.cq == nullptr && room(*qp.recv_cq) >= srq.receives.size()) qp.srq = &srq;
   }
   config.pd = node.pds[draw_.below(node.pds.size())];
@@ -179,7 +179,7 @@ void Program::draw_queues(Qp& qp, adapter::QpConfig& config) {
   if (qp.srq != nullptr) config.srq = qp.srq->handle;
 }
 
-/// An initiator and its target; an ordinary pair where the node drawn has no XRC domain.
+/// An XRC initiator and its target; an ordinary pair if the drawn node has no XRC domain.
 void Program::add_extended_pair() {
   Node& one = any_node();
   Node& other = any_node();
@@ -194,7 +194,7 @@ void Program::add_extended_pair() {
   join(initiator, add_qp(other, target));
 }
 
-/// Two QPs that talk; now and then both on one node.
+/// Two connected QPs, sometimes both on one node.
 void Program::add_pair() {
   const adapter::QpConfig config = draw_config(draw_.chance(4) ? QpType::kUc : QpType::kRc);
   Node& one = any_node();
@@ -226,7 +226,7 @@ void Program::add_datagram_qp_of(Node& node) {
   if (qp != nullptr) connect(*qp);
 }
 
-/// From RESET: a QP and its peer, or a datagram QP alone.
+/// Moves a QP and its peer, or a single datagram QP, from RESET to RTS.
 bool Program::connect(Qp& qp) {
   const auto reads = static_cast<uint8_t>(draw_.between(1, 16));
   if (qp.peer == nullptr) {
@@ -292,7 +292,7 @@ bool Program::bring_up(Qp& qp, const Qp* peer, uint8_t reads) {
   attr.state = QpState::kRts;
   attr.sq_psn = peer != nullptr ? psn_to(qp, *peer) : Psn(draw_.below(1U << 24));
   mask = adapter::kQpAttrState | adapter::kQpAttrSqPsn;
-  // A QP that gave up after lost cells alone would break a promise: the timeout is long where cells are lost.
+  // The timeout is long where cells are lost, because a QP must not give up after lost cells alone.
   attr.ack_timeout = plan_.loses_cells() ? 400ms : draw_.pick(std::array<Duration, 2>{20ms, 80ms});
   attr.rnr_retry = qp.rnr_retry = draw_.chance(8) ? static_cast<uint8_t>(draw_.below(7)) : 7;
   qp.patience = attr.ack_timeout * (attr.retry_count + 1);

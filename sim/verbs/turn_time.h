@@ -1,4 +1,4 @@
-// sim/verbs/turn_time.h -- how long one turn of an adapter takes in the processor, and how long it may.
+// sim/verbs/turn_time.h -- CPU time of one turn of an adapter, and its limit.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace weft::sim::verbs {
 
-/// A turn of an adapter that takes more CPU time than this holds up every thread of its program.
+/// Limit of the CPU time of one turn. A longer turn blocks every thread of the program.
 #ifdef NDEBUG
 inline constexpr Duration kTurnMost = std::chrono::milliseconds(5);
 #else

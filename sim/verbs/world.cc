@@ -27,13 +27,13 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t kTurnsMax = 3'000'000;
 constexpr Duration kDrainTime = 60s;
-constexpr Duration kQuietTime = 30ms;  // what was under way when all had failed is over
+constexpr Duration kQuietTime = 30ms;  // after this, everything under way when all QPs failed is over
 constexpr size_t kAround = 40;
 constexpr size_t kLast = 10;
 
 class World;
 
-/// A place for an adapter with its ports, as something that takes turns while an adapter is there.
+/// A place for an adapter with its ports, as a node that takes turns while an adapter is there.
 class AdapterNode final : public SimNode {
  public:
   AdapterNode(World& world, uint32_t place) : world_(world), place_(place) {}
@@ -60,7 +60,7 @@ class SwitchNode final : public SimNode {
   uint32_t index_;
 };
 
-/// One port of an adapter on its link, with the faults above it.
+/// One port of an adapter on its link, with the faults above the link.
 struct PortEnd {
   fabric::MemoryCable* cable = nullptr;
   std::unique_ptr<fabric::LinkCellPort> port;
@@ -102,7 +102,7 @@ class World final : private SimFabric::Observer, private Outside {
   };
   struct Return {
     Instant at{};
-    uint32_t index = 0;  // of the switch
+    uint32_t index = 0;  // index of the switch
   };
   struct Cut {
     Instant at{};
@@ -111,7 +111,7 @@ class World final : private SimFabric::Observer, private Outside {
   };
 
   void build();
-  // Outside
+  // Implementation of Outside.
   void cut(uint32_t link, Duration lasts) override;
   void cut_later(uint32_t link, Duration after, Duration lasts) override {
     cuts_.push_back({now_ + after, link, lasts});
@@ -169,13 +169,13 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<PortEnd> ports_;
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
   std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
-  std::vector<Node*> at_;                                           // as adapters_
-  std::vector<std::unique_ptr<Node>> nodes_;                        // those that have ended, too
+  std::vector<Node*> at_;                                           // in the order of adapters_
+  std::vector<std::unique_ptr<Node>> nodes_;                        // also those that have ended
   std::vector<Mend> mends_;
-  std::vector<Cut> cuts_;       // to come
-  std::vector<NewName> names_;  // of ports, when their links are whole again
+  std::vector<Cut> cuts_;       // future cuts
+  std::vector<NewName> names_;  // names that ports get when their links are whole again
   std::vector<Return> returns_;
-  uint16_t lids_ = 0;  // that were ever used
+  uint16_t lids_ = 0;  // number of LIDs ever used
   Turns turns_;
   Model model_;
   std::unique_ptr<Program> program_;
@@ -183,7 +183,7 @@ class World final : private SimFabric::Observer, private Outside {
   Instant phase_end_ = kNever;
   Instant next_call_{};
   Instant next_tidy_ = kNever;
-  Instant next_meal_ = kNever;  // while nothing is called
+  Instant next_meal_ = kNever;  // while the program makes no calls
 };
 
 bool AdapterNode::alive() const noexcept {
@@ -215,14 +215,14 @@ void World::build() {
   if (fabric_.switches() == 2) wire(plan_.fabric.endnodes);
   for (uint32_t place = 0; place < plan_.adapters; ++place)
     if ((plan_.vacant >> place & 1) == 0) static_cast<void>(begin(place));
-  // Every port learns its LID before anybody makes a QP.
+  // Every port must learn its LID before the first QP is made.
   for (uint32_t i = 0; i < 50; ++i) {
     static_cast<void>(turns_.take(now_));
     now_ += 1us;
   }
   program_ = std::make_unique<Program>(plan_, nodes_, model_, static_cast<Outside&>(*this), outcome_.tally,
                                        options_.saboteur, options_.tells);
-  for (auto& node : nodes_) program_->take_events(*node);  // its ports are up
+  for (auto& node : nodes_) program_->take_events(*node);  // events of the ports coming up
   program_->set_up();
 }
 
@@ -283,13 +283,13 @@ Node& World::begin(uint32_t place) {
   }
   nodes_.push_back(std::move(node));
   turns_.wake(place);
-  if (program_ != nullptr) static_cast<void>(poll_adapter(place, now_));  // its ports are up
+  if (program_ != nullptr) static_cast<void>(poll_adapter(place, now_));  // its ports come up
   return *nodes_.back();
 }
 
 void World::end(Node& node, bool at_once) {
   const uint32_t place = node.place;
-  if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last words leave
+  if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last cells leave
   adapters_[place].reset();
   node.adapter = nullptr;
   at_[place] = nullptr;
@@ -327,7 +327,7 @@ void World::rename(uint32_t link, Duration lasts, NewName name) {
   mend_links();
 }
 
-/// Every second time a LID that was never used, else one that is free again.
+/// A LID that was never used, or (about half of the time) one that is free again.
 Lid World::free_lid(uint32_t choice) {
   std::vector<Lid> free;
   for (uint16_t lid = 1; lid <= lids_; ++lid) {
@@ -383,7 +383,7 @@ void World::mend_links() {
   }
 }
 
-/// If nothing else hinders it.
+/// The link is whole again, if no other cut and no dead switch prevents it.
 void World::whole_again(uint32_t link) {
   if (fabric_.is_cut(link) || fabric_.switch_is_dead(link)) return;
   if (const NewName name = std::exchange(names_[link], {}); name.lid || name.guid) take_name(link, name);

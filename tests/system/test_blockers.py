@@ -79,7 +79,7 @@ class BlockersTest(WeftCase):
             stream.send(frames.echo_request(sequence, 1514, traffic.mac))
         self.wait_for_line("the OS interface of h1 for u1 took no frame")
         self.wait_for_line("the LAN interface of u1 took no frame")
-        self.wait_for_line(r"the pools of h1 for u1 are full: all \d+ elements hold frames that nobody takes")
+        self.wait_for_line(r"the pools of h1 for u1 are full: none of their \d+ elements is taken")
 
     def test_a_frozen_peer(self):
         self.bring_up()

@@ -95,7 +95,7 @@ class FaultTest(FaultCommands, WeftCase):
         self.assertEqual(self.faults(), [])
 
     def test_a_frozen_node_goes_on_and_a_killed_one_is_restarted(self):
-        self.assertIn("goes on", self.fault("h1", "freeze", "--for", "200ms"))
+        self.assertIn("continues", self.fault("h1", "freeze", "--for", "200ms"))
         before = self.pid("u1")
         self.fault("u1", "kill")
         deadline = time.monotonic() + 20
@@ -178,7 +178,7 @@ class ProgramFaultTest(FaultCommands, ProgramCase):
         self.assertRegex(self.fault("late", "cut", "--prepare"), r"^fault s1:1 at s1 \(late, which has not joined\): cut")
         process = self.start("run", "--node", "late", "ibv_asyncwatch", "-d", "weft0", stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE)
-        self.assertIn("note: fault s1:1 is in force for it: cut", process.stderr.readline())
+        self.assertIn("note: fault s1:1 is in force for this program: cut", process.stderr.readline())
         harness.wait_for(lambda: self.faults()[0]["at"].endswith("(late)") and self.faults()[0]["port"] != 65535,
                          "late to be found")
         self.end(process)

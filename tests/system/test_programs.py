@@ -157,7 +157,7 @@ class ProgramsTest(ProgramCase):
                          "cells of alice to be struck")
         self.assertEqual(self.states("alice", "bob"), {"RTS"}, "and repeated")
         self.assertEqual(self.weft("fault", "clear")[0], 0)
-        self.assertIn("goes on", self.weft("fault", "alice", "freeze", "--for", "200ms")[1])
+        self.assertIn("continues", self.weft("fault", "alice", "freeze", "--for", "200ms")[1])
         self.assertIn("killed", self.weft("fault", "bob", "kill")[1])
         self.assertEqual(client.wait(timeout=10), -signal.SIGKILL)
         code, _, errors = self.weft("fault", "bob", "drop")

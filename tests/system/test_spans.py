@@ -112,7 +112,7 @@ class SpanTest(WeftCase):
 
     def test_words_that_do_not_go_together(self):
         for words, hint in ((("--key", "x"), "tcp://"), ((*self.remote(), "--node", "n"), "--node"),
-                            (self.remote()[:4], "go together"), (self.remote("nobody"), "nobody.secret")):
+                            (self.remote()[:4], "must be given together"), (self.remote("nobody"), "nobody.secret")):
             with self.subTest(words=words):
                 code, _, errors = self.weft("run", *words, "true")
                 self.assertEqual(code, 125)

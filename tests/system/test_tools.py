@@ -63,7 +63,7 @@ class ToolsTest(WeftCase):
         self.up()
         capture = self.start("capture", "h1", "-o", self.path / "none.pcapng", "-c", "1", stderr=subprocess.PIPE)
         self.assertEqual(capture.stderr.readline(),
-                         "weft capture: no frames pass at node 'h1'; waiting, Ctrl-C ends the capture\n")
+                         "weft capture: no frames yet at node 'h1'; waiting, Ctrl-C ends the capture\n")
         capture.send_signal(signal.SIGINT)
         self.assertEqual(capture.wait(10), 0)
         self.assertEqual(capture.stderr.read(), "0 frames captured\n")

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kLifeCheck = 200ms;
-constexpr Duration kSilence = 1s;  // without a frame for this time we say that we wait
+constexpr Duration kSilence = 1s;  // after this time without a frame we print that we wait
 constexpr Duration kPause = 5ms;
 
 uint64_t wall_clock_ns() {
@@ -24,14 +24,14 @@ uint64_t wall_clock_ns() {
 
 }  // namespace
 
-/// Once, so that a capture of an idle interface is not taken for a tool that hangs.
+/// Prints once that the capture waits, so that an idle interface does not look like a hanging tool.
 void CaptureCopier::say_that_we_wait(Instant now) {
   if (now < silent_at_) return;
   silent_at_ = kNever;
   const std::string line = fmt::format(
       "weft capture: {} at node '{}'; waiting, Ctrl-C ends the capture\n",
-      written_ == 0 ? fmt::format("no {} pass", content_word(place_.content))
-                    : fmt::format("{} {}, and no more pass now", written_, content_word(place_.content)),
+      written_ == 0 ? fmt::format("no {} yet", content_word(place_.content))
+                    : fmt::format("{} {} so far, none now", written_, content_word(place_.content)),
       place_.node.name);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -49,7 +49,7 @@ void CaptureCopier::write_ready() {
 
 void CaptureCopier::take(CapturedFrame& frame) {
   frame.port -= place_.first;
-  if (frame.port >= place_.names.size()) return;  // of another port of the taker
+  if (frame.port >= place_.names.size()) return;  // belongs to another port of the same taker
   if (place_.content != CaptureContent::kPackets) return write(frame);
   translator_.take(frame, ready_);
   write_ready();
@@ -59,7 +59,8 @@ void CaptureCopier::take_early(const std::vector<CapturedFrame>& early) {
   for (CapturedFrame frame : early) take(frame);
 }
 
-/// Nothing is in the ring. False when nothing more will come.
+/// Called while the ring is empty: writes frames that have waited long enough and sleeps. False when the
+/// capture is to end.
 bool CaptureCopier::rest(const StateDir& dir) {
   const Instant now = clock_.now();
   if (node_ended_ || *limits_.interrupted || now >= limits_.end) return false;
@@ -68,7 +69,7 @@ bool CaptureCopier::rest(const StateDir& dir) {
   if (!out_.flush()) return false;
   say_that_we_wait(now);
   if (now >= life_check_) {
-    node_ended_ = has_ended(dir, place_);  // then the ring is read once more
+    node_ended_ = has_ended(dir, place_);  // after that the ring is read once more
     life_check_ = now + kLifeCheck;
   }
   if (!node_ended_) std::this_thread::sleep_for(kPause);
@@ -96,7 +97,7 @@ Status CaptureCopier::run(CaptureRing& ring, const StateDir& dir) {
   return output_state();
 }
 
-/// A reader that has seen enough, as `head` or `tshark -c`, is no failure.
+/// EPIPE is no failure: a reader such as `head` or `tshark -c` ends when it has enough.
 Status CaptureCopier::output_state() const {
   if (out_.failure() == 0 || out_.failure() == EPIPE) return {};
   return errno_error("cannot write the capture", out_.failure());

@@ -1,5 +1,5 @@
-// tools/capture/capture_copier.h -- from the ring of a capture into a pcapng file, until a limit is
-// reached, the node ends, or people have had enough.
+// tools/capture/capture_copier.h -- copies the ring of a capture into a pcapng file until a limit is reached,
+// the node ends, or the user interrupts.
 #pragma once
 
 #include <atomic>
@@ -15,27 +15,28 @@
 namespace weft::tools {
 
 struct CopyLimits {
-  uint64_t frames = 0;  // 0: none
+  uint64_t frames = 0;  // 0: no limit
   Instant end = kNever;
   const std::atomic<bool>* interrupted = nullptr;
 };
 
-/// Owner: one thread. Writes a block for each frame that `place` wants, translated where that is wanted.
+/// Owner: one thread. Writes a block for each frame that belongs to `place`; cells are translated if
+/// `place.content` is kPackets.
 class CaptureCopier {
  public:
-  /// All outlive it. `out` has been begun.
+  /// All arguments must outlive the copier. `out` has already written the start of the file.
   CaptureCopier(PcapngWriter& out, const CapturePlace& place, const CopyLimits& limits,
                 uint32_t cell_payload_bytes)
       : out_(out), place_(place), limits_(limits), translator_(cell_payload_bytes) {}
 
-  /// What has come before the ring is read.
+  /// Writes frames that passed before the ring is read.
   void take_early(const std::vector<CapturedFrame>& early);
-  /// Fails when the ring is damaged, or the output cannot be written for another reason than that its reader
-  /// has gone.
+  /// Fails when the ring is damaged or the output cannot be written. A reader of the output that ends is no
+  /// failure.
   Status run(CaptureRing& ring, const StateDir& dir);
 
   [[nodiscard]] uint64_t written() const noexcept { return written_; }
-  /// The node has ended, and the capture with it.
+  /// True when the capture ended because the node has ended.
   [[nodiscard]] bool node_ended() const noexcept { return node_ended_; }
 
  private:

@@ -11,7 +11,8 @@ namespace {
 
 constexpr Duration kPlaceTimeout = std::chrono::seconds(3);
 
-/// The names of a node's interfaces, with the node's own before them: a file may hold several nodes one day.
+/// Names of a node's interfaces, each with the node's name in front, so that they stay unique in a merged
+/// file.
 Result<std::vector<std::string>> interfaces_of(control::ControlClient& client, const std::string& control,
                                                const std::string& node) {
   Result<control::ControlReply> reply = client.ask(control, {}, kPlaceTimeout);
@@ -42,7 +43,7 @@ Result<CapturePlace> place_of_port(const RunRecord& record, const std::string& s
   return cells_at(*node, node->name, *port, wish);
 }
 
-/// A program that runs.
+/// The place of a running program.
 Result<CapturePlace> place_of_guest(control::ControlClient& client, const StateDir& dir,
                                     const RunRecord& record, const CaptureWish& wish) {
   Result<SpareView> view = look_at_spare_ports(client, dir, record);

@@ -1,5 +1,5 @@
-// tools/capture/capture_place.h -- what `weft capture` takes: the frames of a host or unit, or the cells of a
-// port of a switch, which may be that of a program.
+// tools/capture/capture_place.h -- the place of a `weft capture`: the frames of a host or unit, or the cells
+// of a switch port, which may be a program's port.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,37 @@
 
 namespace weft::tools {
 
-/// What is captured, and by whom.
+/// The object of a capture, and the process that copies its frames or cells.
 struct CapturePlace {
-  RecordedProcess node;            // the capture ends with it
-  bool listed = true;              // in the fabric's record; else a program
-  std::string taker;               // the process that takes the copies
-  std::string interface;           // of the taker; empty: all
-  std::vector<std::string> names;  // of the interfaces, as the file has them
-  uint32_t first = 0;              // the taker's number of the first of them
+  RecordedProcess node;            // when this process ends, the capture ends
+  bool listed = true;              // the process is in the fabric's record; false for a program
+  std::string taker;               // name of the process that copies the frames
+  std::string interface;           // interface of the taker; empty: all
+  std::vector<std::string> names;  // names of the interfaces for the file
+  uint32_t first = 0;              // the taker's number of the first of these interfaces
   CaptureContent content = CaptureContent::kFrames;
 };
 
-/// What people want to see.
+/// The user's request.
 struct CaptureWish {
   std::string target;     // SWITCH:PORT, a node of the topology, or a program
-  std::string interface;  // of a node; empty: all
-  bool cells = false;     // our cells as they are
-  bool packets = false;   // of a host or unit, too, cells as RoCE packets
+  std::string interface;  // interface of a node; empty: all
+  bool cells = false;     // cells in Weft's own form
+  bool packets = false;   // of a host or unit: cells as RoCE packets instead of frames
 
   [[nodiscard]] CaptureContent cell_content() const noexcept {
     return cells ? CaptureContent::kCells : CaptureContent::kPackets;
   }
 };
 
-/// Fails when there is no such node, switch or port.
+/// Fails when the target does not exist or is on no port.
 Result<CapturePlace> find_capture_place(control::ControlClient& client, const StateDir& dir,
                                         const CaptureWish& wish);
-/// The port of a program that has joined.
+/// The place of a program that has joined at the port of `guest`.
 [[nodiscard]] CapturePlace place_of_program(const ProgramNode& program, const Guest& guest,
                                             const CaptureWish& wish);
-/// The node of the place has ended. One whose process has no number here tells by its page.
+/// True when the node has ended. If its process id is unknown here (another PID namespace), the lock on its
+/// stats page decides.
 [[nodiscard]] bool has_ended(const StateDir& dir, const CapturePlace& place);
 
 }  // namespace weft::tools

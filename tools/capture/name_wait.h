@@ -1,5 +1,5 @@
-// tools/capture/name_wait.h -- captures of programs that have not started. All ports of the switches that
-// programs may join are captured; when the program is there, what has passed its port is given back, so that
+// tools/capture/name_wait.h -- captures of programs that have not started. Captures all ports that programs
+// may join. Once the program has joined, the cells that have already passed its port are returned, so that
 // its first cell is not lost.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace weft::tools {
 
-/// A program that has come.
+/// A program that has joined.
 struct Arrival {
   CapturePlace place;
-  std::vector<CapturedFrame> early;  // what has passed its port, oldest first
-  size_t taker = 0;                  // index of the capture that goes on
+  std::vector<CapturedFrame> early;  // cells that have passed its port, oldest first
+  size_t taker = 0;                  // index of the capture to continue with
 };
 
 /// Owner: one thread, which calls look() every few milliseconds.
 class NameWait {
  public:
-  /// Captures begin with it. Fails when no switch can be joined.
+  /// Starts the captures. Fails when the fabric has no switch with spare ports.
   static Result<NameWait> start(control::ControlClient& client, const StateDir& dir, const CaptureWish& wish);
-  /// The program, when it is there.
+  /// The program, or nothing as long as it has not joined.
   Result<std::optional<Arrival>> look(control::ControlClient& client, const StateDir& dir);
-  /// The capture of the switch that the program has joined, for the caller to go on with; the others end.
+  /// Returns the capture of the switch that the program has joined; the other captures end.
   [[nodiscard]] RunningCapture take_capture(const Arrival& arrival) {
     RunningCapture out = std::move(captures_[arrival.taker]);
     captures_.clear();
@@ -40,8 +40,8 @@ class NameWait {
   Status drain();
 
   CaptureWish wish_;
-  std::vector<RunningCapture> captures_;  // one for each switch
-  std::vector<RecentCells> recent_;       // likewise
+  std::vector<RunningCapture> captures_;  // one for each switch with spare ports
+  std::vector<RecentCells> recent_;       // one for each capture
 };
 
 }  // namespace weft::tools

@@ -59,7 +59,7 @@ void PcapngWriter::section() {
   add(body, kByteOrderMagic);
   add(body, uint16_t{1});
   add(body, uint16_t{0});
-  add(body, ~uint64_t{0});  // length not known
+  add(body, ~uint64_t{0});  // section length is unknown
   add_option(body, kOptionUserApplication, std::string("weft ") + kProgramVersion);
   end_options(body);
   block(kSectionHeader, body);
@@ -69,7 +69,7 @@ void PcapngWriter::interface(const std::string& name, CaptureContent content) {
   std::string body;
   add(body, content == CaptureContent::kCells ? kLinkTypeUser0 : kLinkTypeEthernet);
   add(body, uint16_t{0});
-  add(body, uint32_t{0});  // no limit
+  add(body, uint32_t{0});  // no limit on the bytes kept per frame
   add_option(body, kOptionName, name);
   add_option(body, kOptionTimeResolution, std::string(1, '\x09'));  // 10^-9 s
   end_options(body);

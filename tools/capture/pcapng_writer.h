@@ -1,5 +1,5 @@
-// tools/capture/pcapng_writer.h -- frames or cells as pcapng (draft-ietf-opsawg-pcapng): one section, a block
-// for each interface, nanosecond time stamps, direction in the flags option, notes as comments.
+// tools/capture/pcapng_writer.h -- writes frames or cells as pcapng (draft-ietf-opsawg-pcapng): one section,
+// one block per interface, nanosecond time stamps, the direction in the flags option, notes as comments.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace weft::tools {
 
-/// What the blocks hold: Ethernet frames, cells as the RoCE v2 frames that they mean, or cells as they are
-/// (messages/cell.h), which Wireshark has as DLT_USER0.
+/// Content of the packet blocks: Ethernet frames, cells translated to RoCE v2 frames, or untranslated cells
+/// (messages/cell.h), for which Wireshark uses DLT_USER0.
 enum class CaptureContent : uint8_t { kFrames, kPackets, kCells };
 [[nodiscard]] constexpr const char* content_word(CaptureContent content) noexcept {
   switch (content) {
@@ -29,15 +29,15 @@ enum class CaptureContent : uint8_t { kFrames, kPackets, kCells };
 
 class PcapngWriter {
  public:
-  /// Begins the file that is open at `fd`. CapturedFrame::port is an index into `interfaces`. `keep_max`
-  /// bytes of each frame are written, the rest only counted; 0: all.
+  /// Starts the file that is open at `fd`. CapturedFrame::port is an index into `interfaces`. At most
+  /// `keep_max` bytes of each frame are written; 0: all. The length of the whole frame is always recorded.
   PcapngWriter(UniqueFd fd, const std::vector<std::string>& interfaces, CaptureContent content,
                uint32_t keep_max = 0);
-  /// The port of the frame is one of the interfaces. It stays in memory until kBufferBytes have come, or
-  /// flush(). @return false when the file cannot be written: see failure().
+  /// Adds a frame. It is written when kBufferBytes have gathered or at flush(). @return false when the file
+  /// cannot be written: see failure()
   bool frame(const CapturedFrame& frame);
   bool flush();
-  /// errno of the first write that failed; 0: none did. Nothing is written after it.
+  /// errno of the first write that failed; 0: none did. After a failure nothing more is written.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 
  private:

@@ -5,7 +5,7 @@ namespace weft::tools {
 MappedPacket& PsnMap::open(Psn psn) {
   const auto known = static_cast<int32_t>(packets_.size());
   int32_t at = packets_.empty() ? 0 : psn.distance_from(oldest_);
-  for (; at < 0 && at >= known - kPacketsMax; ++at) {  // repeated from before the capture began
+  for (; at < 0 && at >= known - kPacketsMax; ++at) {  // a repeat of a packet from before the capture
     packets_.push_front({.first = packets_.front().first - 1, .frames = 1, .ended = true});
     oldest_ = oldest_.plus(Psn::kMask);
   }

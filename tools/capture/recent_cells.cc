@@ -8,7 +8,7 @@
 namespace weft::tools {
 namespace {
 
-/// The program with this LID sent the cell or gets it. Another program may have had its port before.
+/// True when the cell was sent by or to this LID. The port may have belonged to another program before.
 bool concerns(const CapturedFrame& cell, Lid lid) noexcept {
   if (cell.data.size() < kCellHeaderBytes) return false;
   const CellHead head(cell.data.data());

@@ -1,5 +1,5 @@
-// tools/capture/recent_cells.h -- the last cells of all ports of a switch, kept until it is known which
-// port is the one that people asked for.
+// tools/capture/recent_cells.h -- the latest cells of all ports of a switch, kept until the port of the
+// wanted program is known.
 #pragma once
 
 #include <deque>
@@ -10,15 +10,16 @@
 
 namespace weft::tools {
 
-/// Cells of the last moments, those of all ports, in order.
+/// Cells of all ports from the last kKeptNs, oldest first; at most kKeptBytesMax bytes.
 class RecentCells {
  public:
-  /// A program is seen this long after its first cell at the latest.
+  /// In nanoseconds. A program is found at the latest this long after its first cell.
   static constexpr uint64_t kKeptNs = 2'000'000'000;
   static constexpr size_t kKeptBytesMax = size_t{64} << 20;
 
   void add(CapturedFrame cell);
-  /// Those that `lid` sent or gets at port `port` of the switch, as of its captures; none is left.
+  /// Returns the cells that `lid` sent or received at `port` and forgets all others. `port` counts as in
+  /// captures of the switch.
   [[nodiscard]] std::vector<CapturedFrame> take(uint32_t port, Lid lid);
 
  private:

@@ -14,10 +14,11 @@ constexpr size_t kIpv4Bytes = 20;
 constexpr size_t kIpv6Bytes = 40;
 constexpr size_t kUdpBytes = 8;
 constexpr size_t kUdpChecksumAt = 6;
-constexpr size_t kBthReservedAt = 4;  // congestion bits: routers change them
+constexpr size_t kBthReservedAt = 4;  // holds congestion bits, which routers change
 constexpr uint8_t kTimeToLive = 64;
 
-/// CRC-32 of Ethernet, reflected, eight bytes at a time: table[k] takes a byte k places further on.
+/// Tables of Ethernet's CRC-32 (reflected), for eight bytes per step: table[k] advances a byte by k further
+/// places.
 using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
 constexpr CrcTables kCrc = [] {
   CrcTables out{};
@@ -64,7 +65,7 @@ void put_ethernet(FrameBytes& to, const RoceRoute& route, uint16_t type) {
   put(to, type);
 }
 
-/// Sum of the Internet checksum; an odd last byte counts as the upper half of a word.
+/// Adds 16-bit words for the Internet checksum; an odd last byte is the upper half of a word.
 uint32_t sum_words(uint32_t sum, std::span<const std::byte> bytes) noexcept {
   for (size_t i = 0; i + 1 < bytes.size(); i += 2) sum += load_be<uint16_t>(bytes.data() + i);
   if (bytes.size() % 2 != 0) sum += static_cast<uint32_t>(bytes.back()) << 8;
@@ -80,7 +81,7 @@ void put_ipv4(FrameBytes& to, const RoceRoute& route, size_t udp_bytes) {
   const size_t at = to.size();
   put(to, uint16_t{0x4500});
   put(to, static_cast<uint16_t>(kIpv4Bytes + udp_bytes));
-  put(to, uint32_t{0x4000});  // no identification; not to be fragmented
+  put(to, uint32_t{0x4000});  // no identification; do not fragment
   put(to, kTimeToLive);
   put(to, kUdp);
   put(to, uint16_t{0});
@@ -106,7 +107,7 @@ size_t ip_bytes(bool ipv6) noexcept {
   return ipv6 ? kIpv6Bytes : kIpv4Bytes;
 }
 
-/// UDP over IPv6 has to have one.
+/// UDP over IPv6 must have a checksum.
 void put_udp_checksum(FrameBytes& frame) {
   const std::span<std::byte> ip = std::span(frame).subspan(kEthernetHeaderBytes);
   const std::span<std::byte> udp = ip.subspan(kIpv6Bytes);

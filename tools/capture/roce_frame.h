@@ -20,7 +20,7 @@ inline constexpr uint32_t kRocePayloadBytesMax = 4096;  // largest path MTU of I
 inline constexpr uint32_t kEthernetHeaderBytes = 14;
 inline constexpr uint32_t kBthBytes = 12;
 inline constexpr uint32_t kIcrcBytes = 4;
-/// RFC 5342 local experimental EtherType 1: what has no form in RoCE stands behind it as it is.
+/// RFC 5342 local experimental EtherType 1. A cell without a RoCE form follows it unchanged.
 inline constexpr uint16_t kEtherTypeOther = 0x88B5;
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86DD;
@@ -48,7 +48,7 @@ struct RoceBase {
   uint32_t psn = 0;       // 24 bits
 };
 
-/// The headers behind the base header, put one behind the other. At most kBytesMax bytes.
+/// The headers after the base transport header, in the order of the calls. At most kBytesMax bytes.
 class RoceHeaders {
  public:
   static constexpr size_t kBytesMax = 64;
@@ -84,20 +84,21 @@ class RoceHeaders {
   size_t size_ = 0;
 };
 
-/// Where the headers behind the base header begin in a frame.
+/// Offset in a frame of the headers after the base transport header.
 [[nodiscard]] size_t roce_headers_at(bool ipv6) noexcept;
 
-/// A frame that lacks only what seal_roce_frame() puts in. The payload is padded to a multiple of four bytes.
+/// Makes a frame that lacks only the fields that seal_roce_frame() fills. Pads the payload to a multiple of
+/// four bytes.
 [[nodiscard]] FrameBytes make_roce_frame(const RoceRoute& route, const RoceBase& base,
                                          const RoceHeaders& headers, std::span<const std::byte> payload);
-/// Computes the UDP checksum of IPv6 (that of IPv4 stays zero, which means none) and the invariant CRC. The
-/// frame comes from make_roce_frame().
+/// Computes the invariant CRC, and for IPv6 the UDP checksum; with IPv4 that stays zero, which means none.
+/// The frame must come from make_roce_frame().
 void seal_roce_frame(FrameBytes& frame);
-/// The invariant CRC of a whole frame, as it stands in its last four bytes: CRC-32 of Ethernet over eight
-/// bytes of ones and everything from the IP header on, fields that routers change taken as ones.
+/// The invariant CRC of a frame, for its last four bytes: Ethernet's CRC-32 over eight bytes of ones and
+/// everything from the IP header on, with all fields that routers change taken as ones.
 [[nodiscard]] std::array<std::byte, kIcrcBytes> roce_icrc(std::span<const std::byte> frame);
 
-/// An Ethernet frame of another type.
+/// Makes an Ethernet frame of another type.
 [[nodiscard]] FrameBytes make_ethernet_frame(const RoceRoute& route, uint16_t type,
                                              std::span<const std::byte> payload);
 

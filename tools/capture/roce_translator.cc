@@ -1,6 +1,6 @@
-// How it works: a cell is one frame, or two where cells carry more than InfiniBand's largest path MTU.
-// Sends keep their messages. A packet of a write or read, which names address and key of its own, is a
-// write or read of its own. Acknowledgements name the last frame of the cell they speak of.
+// How it works: a cell becomes one frame, or two if it carries more than InfiniBand's largest path MTU. Sends
+// keep their messages. Each packet of a write or read names its own address and key, so it becomes a complete
+// write or read. An acknowledgement names the last frame of the cell that it acknowledges.
 #include "tools/capture/roce_translator.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 namespace weft::tools {
 namespace {
 
-// Operations of InfiniBand without the service (volume 1, table 38).
+// InfiniBand operation codes without the service bits (volume 1, table 38).
 constexpr uint8_t kSendFirst = 0x00;
 constexpr uint8_t kSendMiddle = 0x01;
 constexpr uint8_t kSendLast = 0x02;
@@ -27,7 +27,7 @@ constexpr uint8_t kWriteFirst = 0x06;
 constexpr uint8_t kWriteMiddle = 0x07;
 constexpr uint8_t kWriteLast = 0x08;
 constexpr uint8_t kWriteOnly = 0x0A;
-constexpr uint8_t kWithImmediate = 1;  // added to a last or only one
+constexpr uint8_t kWithImmediate = 1;  // added to the code of a last or only packet
 constexpr uint8_t kReadRequest = 0x0C;
 constexpr uint8_t kReadFirst = 0x0D;
 constexpr uint8_t kReadMiddle = 0x0E;
@@ -49,7 +49,7 @@ constexpr uint8_t kSyndromeInvalid = 0x61;
 constexpr uint8_t kSyndromeAccess = 0x62;
 constexpr uint8_t kSyndromeOperation = 0x63;
 
-/// The operations of the places in a message.
+/// Operation codes by the packet's place in a message.
 struct PlaceCodes {
   uint8_t first;
   uint8_t middle;
@@ -72,7 +72,7 @@ uint32_t port_word(SubnetId subnet, Lid lid) noexcept {
   return uint32_t{subnet.value()} << 16 | lid.value();
 }
 
-/// A port's address in a cell: 02 00, subnet, LID.
+/// MAC address of a port as its cells carry it: 02 00, subnet, LID.
 MacBytes mac_of(SubnetId subnet, Lid lid) noexcept {
   MacBytes out;
   store_be(out.data(), kAddressPrefix);
@@ -80,14 +80,14 @@ MacBytes mac_of(SubnetId subnet, Lid lid) noexcept {
   return out;
 }
 
-/// 10.87.0.0 and the LID, as docs/rdma_cm.md has it.
+/// IPv4 address of a LID: 10.87.0.0 plus the LID (docs/rdma_cm.md).
 Gid ip_of(Lid lid) noexcept {
   Gid out{};
   store_be(out.data() + 12, 10U << 24 | 87U << 16 | lid.value());
   return out;
 }
 
-/// Addresses of the global header where the cell has one, else those of the LIDs.
+/// Addresses from the cell's global header; without one, addresses made from the LIDs.
 RoceRoute route_of(const CellView& cell) {
   RoceRoute out;
   out.destination_mac = mac_of(cell.dest_subnet, cell.dlid);
@@ -110,7 +110,7 @@ RoceRoute route_of(const CellView& cell) {
   return out;
 }
 
-/// Of what is no cell: its first bytes are the addresses that it claims.
+/// For bytes that are no valid cell: takes their first twelve bytes as MAC addresses.
 RoceRoute route_of(std::span<const std::byte> bytes) {
   constexpr size_t kMac = sizeof(MacBytes);
   RoceRoute out;
@@ -134,7 +134,7 @@ bool is_xrc(const CellView& cell) noexcept {
   return (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpXrcHeader) != 0;
 }
 
-/// What selective blocks say, which no AETH can.
+/// Selective acknowledgement blocks in words, because no AETH can express them.
 std::string block_words(const CellView& cell) {
   std::string out;
   for (size_t at = 0; at + sizeof(SelectiveBlockWire) <= cell.payload.size();
@@ -147,12 +147,13 @@ std::string block_words(const CellView& cell) {
   return out;
 }
 
-/// Both, in one line.
+/// Joins two notes; one may be empty.
 std::string joined_notes(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + "; " + b;
 }
 
-/// A datagram to a management queue pair that is InfiniBand's: anything else there is damaged or a test's.
+/// True for a management datagram of InfiniBand. Other datagrams to a management queue pair are damaged or
+/// come from tests.
 bool is_mad(const CellView& cell) noexcept {
   constexpr std::byte kMadVersion{1};
   return cell.payload.size() == kMadBytes && cell.payload.front() == kMadVersion;
@@ -216,7 +217,8 @@ void RoceTranslator::translate(const CapturedFrame& captured, const CellView& ce
 // ---- flows --------------------
 
 RoceTranslator::Flow& RoceTranslator::flow_of(const FlowKey& key, RoceService service) {
-  if (flows_.size() >= kFlowsMax && !flows_.contains(key)) flows_.clear();  // their numbers begin anew
+  // All flows restart their numbering.
+  if (flows_.size() >= kFlowsMax && !flows_.contains(key)) flows_.clear();
   Flow& flow = flows_[key];
   flow.service = service;
   if (service == RoceService::kRc &&
@@ -231,7 +233,8 @@ RoceTranslator::Flow* RoceTranslator::answered_flow(const CellView& cell) {
   return found == flows_.end() ? nullptr : &found->second;
 }
 
-/// Cells of RC and UC look alike; a connection request says which it is, a session's of both its channels.
+/// Notes which queue pairs are UC. Cells of RC and UC look alike, but a connection request names the service;
+/// that of a session does so for both of its channels.
 void RoceTranslator::learn_service(const CellView& cell) {
   CmMad mad;
   if (decode_cm(cell.payload, mad) != MadError::kNone) return;
@@ -266,7 +269,7 @@ void RoceTranslator::add_request(Source& source) {
   add_data(source, flow, key, cell.opcode == Opcode::kRdmaWrite || cell.opcode == Opcode::kXrcWrite);
 }
 
-/// The frames of a cell of a Send or write.
+/// Adds the frames of one cell of a Send or write.
 void RoceTranslator::add_data(Source& source, Flow& flow, const FlowKey& key, bool is_write) {
   const CellView& cell = source.cell;
   const uint32_t frames = frames_of(cell.payload.size());
@@ -390,7 +393,7 @@ void RoceTranslator::add_acknowledgement(Source& source) {
   const RoceService service = flow == nullptr ? RoceService::kRc : flow->service;
   const MappedPacket* packet = flow == nullptr ? nullptr : flow->psns.find(ack.psn);
   const uint32_t begun = ack.cell_number * frames_per_cell_;
-  uint32_t frame = begun + frames_per_cell_ - 1;  // the last one of the cell
+  uint32_t frame = begun + frames_per_cell_ - 1;  // the last frame of the cell
   if (packet != nullptr && packet->ended && frame >= packet->frames) frame = packet->frames - 1;
   uint8_t syndrome = kSyndromeAck;
   std::string note = block_words(cell);
@@ -405,7 +408,7 @@ void RoceTranslator::add_acknowledgement(Source& source) {
       syndrome = static_cast<uint8_t>(kSyndromeRnr | (ack.cell_number & kRnrTimerMask));
       frame = 0;
       break;
-    case AckCode::kStandsStill:  // RoCE has none: the longest "not ready" tells the requester to wait, too
+    case AckCode::kStandsStill:  // RoCE has no such NAK; the longest RNR NAK also makes the requester wait
       syndrome = kSyndromeRnr;
       frame = 0;
       note = "the switch says so for an endnode that stands still";
@@ -461,7 +464,7 @@ void RoceTranslator::add_datagram(Source& source) {
   emit(source, headers, cell.payload);
 }
 
-/// A message of one cell; the end-to-end context is the sender's LID.
+/// Each message is one cell. The end-to-end context is the sender's LID.
 void RoceTranslator::add_rd_request(Source& source) {
   const CellView& cell = source.cell;
   flow_of({{port_word(cell.src_subnet, cell.slid), cell.src_qpn.value()},
@@ -483,7 +486,7 @@ void RoceTranslator::add_rd_request(Source& source) {
   emit(source, headers, cell.payload);
 }
 
-/// A raw IPv6 packet is one again; other raw frames are bytes.
+/// A raw IPv6 packet is restored; other raw frames become frames of kEtherTypeOther.
 void RoceTranslator::add_raw(Source& source) {
   const CellView& cell = source.cell;
   if (cell.global_header == nullptr) return emit_other(source.captured, source.route, "a raw frame");

@@ -1,5 +1,5 @@
-// tools/capture/roce_translator.h -- cells into the RoCE v2 frames that would do the same on a wire, for
-// tools that know InfiniBand and not our cells. docs/captures.md says what becomes of what. No I/O.
+// tools/capture/roce_translator.h -- translates cells into equivalent RoCE v2 frames, for tools that know
+// InfiniBand but not our cells. docs/captures.md has the rules. No I/O.
 #pragma once
 
 #include <compare>
@@ -21,25 +21,26 @@ namespace weft::tools {
 /// The upper three bits of InfiniBand's operation codes.
 enum class RoceService : uint8_t { kRc = 0x00, kUc = 0x20, kRd = 0x40, kUd = 0x60, kXrc = 0xA0 };
 
-/// Takes the cells of one place in the order in which they passed. The first frame of a write has to say how
-/// long the write is, so it waits for the last cell of its packet, and what came after it waits behind it.
-/// Every cell becomes a frame at least: one that is no cell, or has no form in RoCE, stands whole in a frame
-/// of kEtherTypeOther whose note says why. Bounded memory, whatever comes.
+/// Takes the cells of one place in the order in which they passed. The first frame of a write must contain
+/// the length of the write. It therefore waits for the last cell of its packet, and all later frames wait
+/// behind it. Each cell becomes at least one frame: bytes that are no cell, and cells without a RoCE form,
+/// stand unchanged in a frame of kEtherTypeOther whose note gives the reason. Memory is bounded by the limits
+/// below.
 class RoceTranslator {
  public:
-  /// Longest wait for the last cell of a packet; by the time stamps of the cells.
+  /// Longest wait for the last cell of a packet, in nanoseconds by the cells' time stamps.
   static constexpr uint64_t kWaitNs = 20'000'000;
   static constexpr size_t kWaitingFramesMax = 4096;
   static constexpr size_t kFlowsMax = 8192;
 
-  /// `cell_payload_bytes`: of the fabric's cells, at least 1.
+  /// `cell_payload_bytes`: payload of the fabric's cells, at least 1.
   explicit RoceTranslator(uint32_t cell_payload_bytes);
 
   /// Appends to `out` the frames that are ready.
   void take(const CapturedFrame& cell, std::vector<CapturedFrame>& out);
-  /// No cell has come since `now_ns`: appends the frames that have waited kWaitNs.
+  /// Call when no cell has come until `now_ns`: appends the frames that have waited kWaitNs.
   void idle(uint64_t now_ns, std::vector<CapturedFrame>& out) { release(now_ns, out); }
-  /// Appends all that wait.
+  /// Appends all frames that still wait.
   void finish(std::vector<CapturedFrame>& out);
 
  private:
@@ -57,17 +58,17 @@ class RoceTranslator {
   struct Flow {
     RoceService service = RoceService::kRc;
     PsnMap psns;
-    uint32_t msn = 0;  // messages completed, as the responder said last
+    uint32_t msn = 0;  // messages completed, from the responder's latest answer
   };
-  /// A frame on its way out. One whose length field lacks names the packet that knows it.
+  /// A frame to be written. If its length is not yet known, `flow` and `psn` name its packet.
   struct Waiting {
     CapturedFrame frame;
-    bool sealed = false;   // has no invariant CRC to be made
-    size_t length_at = 0;  // of the length in its RETH; 0: it lacks nothing
+    bool sealed = false;   // needs no invariant CRC
+    size_t length_at = 0;  // offset of the length in its RETH; 0: the length is known
     FlowKey flow{};
     Psn psn{};
   };
-  /// What the frames of one cell have in common.
+  /// Common part of all frames of one cell.
   struct Source {
     const CapturedFrame& captured;
     const CellView& cell;
@@ -93,18 +94,18 @@ class RoceTranslator {
             const std::string& note = {});
   void emit_other(const CapturedFrame& captured, const RoceRoute& route, const std::string& why);
   void release(uint64_t now_ns, std::vector<CapturedFrame>& out);
-  /// True when the front frame may go; puts its length in.
+  /// Fills in the length if it is known or `now` is set. True when the front frame may be written.
   bool complete(Waiting& front, bool now);
 
   Flow& flow_of(const FlowKey& key, RoceService service);
-  /// Of the requests that this cell answers; null when none was seen.
+  /// Flow of the requests that this cell answers; null when no such request was seen.
   Flow* answered_flow(const CellView& cell);
   [[nodiscard]] uint32_t frames_of(size_t bytes) const noexcept;
 
   uint32_t cell_payload_;
   uint32_t frames_per_cell_;
   std::map<FlowKey, Flow> flows_;
-  std::set<End> unreliable_;  // ends that a connection request named as those of UC
+  std::set<End> unreliable_;  // queue pairs that a connection request named as UC
   std::deque<Waiting> waiting_;
 };
 

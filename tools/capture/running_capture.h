@@ -1,5 +1,5 @@
-// tools/capture/running_capture.h -- a capture that a process of the fabric takes for us: begun over its
-// control endpoint, read from the ring that it writes.
+// tools/capture/running_capture.h -- a capture made by a process of the fabric: started through its control
+// endpoint and read from the ring that the process writes.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,18 @@
 
 namespace weft::tools {
 
-/// Of captures of cells, which come faster than frames: what two cores send in a millisecond or two.
+/// Ring size for captures of cells: two cores fill it in one or two milliseconds.
 inline constexpr uint32_t kCellRingBytes = 32U << 20;
 
-/// What to ask for.
+/// Parameters of a capture.
 struct CaptureOrder {
-  std::string taker{};       // the process that takes the copies
-  std::string interface {};  // of the taker; empty: all
-  uint32_t keep = 0;         // bytes of each frame; 0: all
+  std::string taker{};       // name of the process that copies the frames
+  std::string interface {};  // interface of the taker; empty: all
+  uint32_t keep = 0;         // bytes of each frame that are kept; 0: all
   uint32_t ring_bytes = 0;
 };
 
-/// Ends with the object. The client outlives it.
+/// Stops the capture when destroyed. The client must outlive it.
 class RunningCapture {
  public:
   static Result<RunningCapture> start(control::ControlClient& client, const StateDir& dir,
@@ -39,8 +39,8 @@ class RunningCapture {
                  CaptureRing ring);
   control::ControlClient* client_;
   std::string taker_;
-  std::string control_;  // its endpoint
-  std::string path_;     // of the ring, which names the capture
+  std::string control_;  // path of the taker's control endpoint
+  std::string path_;     // path of the ring; it also names the capture
   std::unique_ptr<CaptureRing> ring_;
 };
 

@@ -1,8 +1,9 @@
--- Wireshark and tshark show Weft's own formats with this file: cells as `weft capture --cells` writes them (link type
--- USER0, 147), and flits (USER1, 148; a tool of one's own has to write them). docs/wire_format.md has the layouts.
+-- Dissectors for Wireshark and tshark: cells as written by `weft capture --cells` (link type USER0, 147), and flits (USER1,
+-- 148), which no tool of Weft writes. docs/wire_format.md has the layouts. To use it, copy the file to Wireshark's folder of
+-- personal Lua plugins, or:
 --
---   tshark -X lua_script:weft.lua -r cells.pcapng          or a copy in Wireshark's folder of personal Lua plugins
--- Wireshark's own library of bit operations: the operators of Lua 5.3 are not there with Lua 5.2.
+--   tshark -X lua_script:weft.lua -r cells.pcapng
+-- Wireshark's bit library, because Lua 5.2 lacks the bit operators of Lua 5.3.
 local band, rshift = bit.band, bit.rshift
 
 local cell = Proto("weft", "Weft cell")
@@ -124,7 +125,7 @@ local e_flit_short = ProtoExpert.new("weft_flit.short", "The bytes end before th
   expert.severity.ERROR)
 flit.experts = { e_flit_short }
 
--- Words of the bits that are set.
+-- Names of the set bits.
 local function words(bits, names)
   local out = {}
   for _, name in ipairs(names) do
@@ -133,7 +134,7 @@ local function words(bits, names)
   return table.concat(out, " ")
 end
 
--- Fields one behind the other: { field, bytes }, ...
+-- Adds consecutive fields { field, bytes }, ...; returns the offset after them. A nil field is skipped.
 local function add_all(tree, tvb, at, list)
   for _, item in ipairs(list) do
     if item[1] then tree:add(item[1], tvb(at, item[2])) end
@@ -148,7 +149,7 @@ local function add_blocks(tree, tvb, at, bytes)
   end
 end
 
--- A message of InfiniBand's connection management, as sessions use it: a REQ names their service, a REP repeats the version.
+-- Adds a connection management message of a session. A REQ names the service of sessions, a REP repeats its version.
 local function add_session(tree, tvb, at, info)
   local kind = tvb(at + 16, 2):uint()
   if tvb(at + 1, 1):uint() ~= 7 or not SESSION_KINDS[kind] then return end
@@ -169,7 +170,7 @@ local function add_session(tree, tvb, at, info)
   end
 end
 
--- A driver message in bytes, where a Send of one cell looks like one.
+-- Adds a driver message in the encoding "bytes", if the Send of one cell looks like one.
 local function add_driver(tree, tvb, at, bytes, info)
   local func = bytes >= 12 and tvb(at, 2):uint() or 0
   if not FUNCTIONS[func] or tvb(at + 2, 2):uint() ~= 1 then return end
@@ -196,7 +197,7 @@ local function add_payload(tree, tvb, at, bytes, head, info)
   if head.opcode == 0x21 and head.dqpn <= 1 and bytes == 256 then rest:append_text(": management datagram") end
 end
 
--- The parts between header and data, as the flags and the operation say.
+-- Adds the parts between header and data, which depend on flags and operation.
 local function add_parts(tree, tvb, at, head)
   if band(head.flags, 0x20) ~= 0 then
     at = add_all(tree, tvb, at, { { nil, 8 }, { f.gsource, 16 }, { f.gdestination, 16 } })

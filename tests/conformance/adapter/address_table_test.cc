@@ -1,5 +1,5 @@
-// TPT-ATT, TPT-REG-08 and TPT-ENTRY-01: regions made of pages. Seen at the protection table, and end to end
-// over two adapters: the pages of a region lie in reverse order in memory, so that whoever takes them for one
+// TPT-ATT, TPT-REG-08 and TPT-ENTRY-01: regions made of pages, at the protection table and end to end between
+// two adapters. The pages of a region lie in reverse order in memory, so that code which takes them for one
 // piece moves the wrong bytes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ constexpr PdId kPd{1};
 constexpr Access kFull =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kWindowBind;
 
-/// Pages in one piece of memory, the last one first.
+/// A list of pages in one piece of memory, with the last page of the memory first.
 class ReversedPages {
  public:
   explicit ReversedPages(uint64_t count, uint64_t page_bytes = kPage) : bytes_(count * page_bytes) {
@@ -29,7 +29,7 @@ class ReversedPages {
   [[nodiscard]] PageList list(uint64_t first_offset, uint64_t length) const {
     return {.pages = pages, .first_offset = first_offset, .length = length};
   }
-  /// Byte `offset` of a region that begins `first_offset` into the first page.
+  /// Byte `offset` of a region that begins at `first_offset` in the first page.
   [[nodiscard]] std::byte& at(uint64_t first_offset, uint64_t offset) const {
     const uint64_t place = first_offset + offset;
     return pages[place / kPage][place % kPage];
@@ -86,7 +86,7 @@ TEST_F(TptAtt, TPT_ATT_02_high_bits_select_the_entry_and_low_bits_the_place) {
       ASSERT_EQ(one.size(), 1U);
       EXPECT_EQ(one[0].at, &memory.at(kFirst, around));
     }
-    // 100 bytes over one border: two pieces.
+    // 100 bytes across one page border: two pieces.
     const auto over = pieces(region, border - 40, 100);
     ASSERT_EQ(over.size(), 2U);
     EXPECT_EQ(over[0].at, &memory.at(kFirst, border - 40));
@@ -138,7 +138,7 @@ TEST_F(TptAtt, TPT_ATT_04_six_page_sizes) {
   test::covers("TPT-ATT-04");
   for (const uint64_t size : {uint64_t{4} << 10, uint64_t{8} << 10, uint64_t{64} << 10, uint64_t{1} << 20,
                               uint64_t{16} << 20, uint64_t{256} << 20}) {
-    // Two pages in reverse order; untouched memory costs nothing.
+    // Two pages in reverse order. MAP_NORESERVE and untouched memory keep large sizes cheap.
     void* memory =
         mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
@@ -168,7 +168,7 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
   EXPECT_EQ(pointer(second), pointer(first)) << "the same table";
   const MemoryRegion apart = table_.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
   EXPECT_NE(pointer(apart), pointer(first)) << "otherwise both entry and table are made";
-  // The table lives until its last user is gone.
+  // The page table lives as long as one region uses it.
   ASSERT_TRUE(table_.dereg_mr(first.lkey).ok());
   std::byte* at = memory.pages[2];
   EXPECT_EQ(table_.visit_local(other, {0x5000 + 2 * kPage + 7, 1, second.lkey}, AccessKind::kLocalRead,
@@ -176,15 +176,14 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
             AccessFault::kNone);
   EXPECT_EQ(at, memory.pages[2] + 7);
   EXPECT_TRUE(table_.dereg_mr(second.lkey).ok());
-  // No more rights than the first user has.
+  // A sharing region gets at most the rights of the first region.
   const MemoryRegion read_only = table_.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNone).value();
   EXPECT_FALSE(table_.share_mr(kPd, read_only.lkey, Access::kLocalWrite).ok());
   EXPECT_TRUE(table_.share_mr(kPd, read_only.lkey, Access::kNone).ok());
   EXPECT_FALSE(table_.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
 }
 
-/// The memory side of registration by work request: an entry is reserved, memory is staged for it, and it is
-/// used when it is filled.
+/// The memory side of registration by work request: reserve an entry, stage memory for it, fill it, use it.
 TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   const ReversedPages memory(3);
   const MemoryRegion region = table_.reserve_mr(kPd, true).value();
@@ -226,7 +225,9 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNotValid);
 }
 
-/// A second region that shares the table of one that was registered by work request outlives it.
+/// A region that shares the table of one that was registered by work request outlives the invalidation of
+/// that
+/// one.
 TEST_F(TptAtt, a_shared_table_outlives_the_invalidation) {
   const ReversedPages memory(2);
   const MemoryRegion region = table_.reserve_mr(kPd, false).value();
@@ -241,7 +242,7 @@ TEST_F(TptAtt, a_shared_table_outlives_the_invalidation) {
   ASSERT_TRUE(table_.dereg_mr(second.lkey).ok());
 }
 
-/// Counts how often it is asked, and whether anybody asked for nothing.
+/// Counts how often the protection table reads or checks the translation.
 class CountingTable final : public Translation {
  public:
   CountingTable(std::byte* memory, int& reads) : memory_(memory), reads_(reads) {}

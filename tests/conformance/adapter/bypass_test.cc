@@ -1,5 +1,5 @@
-// PUSH-WQ-09: transfers between registered buffers need neither the kernel nor memory. A child process
-// makes ten thousand of them under a filter with which the kernel ends it at the first system call.
+// PUSH-WQ-09: transfers between registered buffers need neither the kernel nor new memory. A child process
+// makes ten thousand transfers under a seccomp filter; the kernel ends the process at its first system call.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 constexpr uint64_t kTransfers = 10'000;
 constexpr uint64_t kBatch = 40;
 
-/// Two adapters around a switch over shared memory, as processes have it.
+/// Two adapters around a switch over shared memory, like two processes of a fabric.
 class ShmSides final : public AdapterSides {
  public:
   ShmSides() : core(small_switch()), admission(core, {{"a", Guid(1), Lid(1)}, {"b", Guid(2), Lid(2)}}) {
@@ -64,7 +64,7 @@ class ShmSides final : public AdapterSides {
 
 class Bypass : public ::testing::Test {
  protected:
-  /// One turn of adapters and switch; who opens links and numbers nodes is not asked.
+  /// One turn of both adapters and of the switch core alone; admission, which opens links, is not polled.
   void turn() {
     sides.clock.advance(Duration(1));
     for (PairSide& side : sides.sides) side.adapter->poll(sides.clock.now());
@@ -111,7 +111,7 @@ class Bypass : public ::testing::Test {
 };
 
 TEST_F(Bypass, PUSH_WQ_09_ten_thousand_transfers_enter_no_kernel_and_take_no_memory) {
-#if defined(WEFT_DEEP_CHECKS)  // the sanitizer builds set it
+#if defined(WEFT_DEEP_CHECKS)  // set by the sanitizer builds
   GTEST_SKIP() << "a sanitizer's runtime enters the kernel by itself; the release build runs it";
 #endif
   covers("PUSH-WQ-09");
@@ -130,7 +130,7 @@ TEST_F(Bypass, PUSH_WQ_09_ten_thousand_transfers_enter_no_kernel_and_take_no_mem
   EXPECT_EQ(outcome_of(child), 0) << "-31: a system call; 3: not all completed; 4: memory was taken";
 }
 
-/// The filter bites: the test above would notice.
+/// Checks the filter itself: without it the test above would prove nothing.
 TEST(BypassFilter, a_system_call_under_the_filter_ends_the_process) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);

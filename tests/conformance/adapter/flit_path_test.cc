@@ -12,8 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Adapters at both ends of two switches. What arrives reaches an adapter some time later, so that the
-/// links have answered for it before it answers itself.
+/// Adapters at both ends of two switches. An adapter receives each cell with a delay, so that the link
+/// answers
+/// the flit before the adapter answers the cell.
 class FlitPath final : public AdapterSides {
  public:
   FlitPath() {
@@ -39,7 +40,7 @@ TEST(SanFlitPath, SAN_FLIT_07_a_send_of_512_bytes_between_two_adapters) {
   covers("SAN-FLIT-07");
   FlitPath path;
   path.run(100);
-  // An acknowledgement for each frame, as in the example.
+  // One acknowledgement for each frame, as in the specification's example.
   const auto qps = path.connect({.ack_mode = AckMode::kStrict});
   path.run(100);
   for (auto& trace : path.path.traces) trace->clear();

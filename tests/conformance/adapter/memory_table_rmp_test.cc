@@ -1,5 +1,5 @@
-// SAN-RMP: remote protection by RKeys, seen at the protection table. The same rows end to end, with cells and
-// completions, are in remote_access_test.cc.
+// SAN-RMP: remote protection by RKeys at the protection table. remote_access_test.cc checks the same rows end
+// to end, with cells and completions.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -62,7 +62,7 @@ TEST_F(SanRmp, SAN_RMP_02_any_range_exact_to_the_byte) {
           << first - odd << " length " << length;
     }
   }
-  // The whole of a region is a range too.
+  // The whole region is a valid range too.
   const Rkey whole = table_.alloc_rkey(pd_).value();
   ASSERT_EQ(table_.bind_rkey(pd_, {whole, region_.lkey, region_.addr, 128, kReadWrite}), AccessFault::kNone);
   EXPECT_EQ(read_at(whole, region_.addr, 128), AccessFault::kNone);
@@ -111,11 +111,11 @@ TEST_F(SanRmp, SAN_LMP_01_remote_protection_never_grants_more_than_local) {
       const bool within = (own.reads || !given.reads) && (own.writes || !given.writes);
       const AccessFault expected = within ? AccessFault::kNone : AccessFault::kRightMissing;
       EXPECT_EQ(table_.bind_rkey(pd_, {key, region.lkey, region.addr, 8, given.access}), expected);
-      // Neither when the region is registered with remote rights of its own.
+      // Registration with remote rights follows the same rule.
       if (given.access != Access::kNone) {
         EXPECT_EQ(table_.reg_mr(pd_, memory_, own.access | given.access).ok(), within);
       }
-      // And what the key then opens is what was given, access by access.
+      // The key then grants what it was given, each kind of access by itself.
       RemoteGrant grant;
       for (const auto& [kind, right] : {std::pair{AccessKind::kRemoteRead, given.reads},
                                         std::pair{AccessKind::kRemoteWrite, given.writes}}) {
@@ -125,7 +125,7 @@ TEST_F(SanRmp, SAN_LMP_01_remote_protection_never_grants_more_than_local) {
       ASSERT_TRUE(table_.dealloc_rkey(key).ok());
     }
   }
-  // Memory of somebody else is not the consumer's to open.
+  // A consumer cannot bind a window to the memory of another protection domain.
   const auto foreign = table_.reg_mr(PdId{2}, memory_, kBindable).value();
   const Rkey key = table_.alloc_rkey(pd_).value();
   EXPECT_EQ(table_.bind_rkey(pd_, {key, foreign.lkey, foreign.addr, 8, Access::kRemoteRead}),
@@ -176,7 +176,7 @@ TEST_F(SanRmp, SAN_RMP_12_a_one_shot_key_serves_one_operation) {
   const BindRequest bind{key, region_.lkey, region_.addr, 64, kReadWrite | Access::kOneShot};
   ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
   RemoteGrant grant;
-  // One operation may be several packets, each checked; the key dies when the operation ends.
+  // One operation may consist of several packets, each of which is checked; the key ends with the operation.
   for (uint64_t packet = 0; packet < 4; ++packet) {
     ASSERT_EQ(table_.check_remote(pd_, key, region_.addr + 16 * packet, 16, AccessKind::kRemoteWrite, grant),
               AccessFault::kNone);
@@ -185,7 +185,7 @@ TEST_F(SanRmp, SAN_RMP_12_a_one_shot_key_serves_one_operation) {
   EXPECT_EQ(read_at(key, region_.addr), AccessFault::kNotValid);
   EXPECT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone) << "and may be bound anew";
   EXPECT_EQ(read_at(key, region_.addr), AccessFault::kNone);
-  // Other keys are not worn out.
+  // Keys without the one-shot right stay valid.
   const Rkey lasting = table_.alloc_rkey(pd_).value();
   ASSERT_EQ(table_.bind_rkey(pd_, {lasting, region_.lkey, region_.addr, 64, kReadWrite}), AccessFault::kNone);
   for (int i = 0; i < 3; ++i) {

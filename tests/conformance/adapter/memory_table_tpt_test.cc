@@ -1,5 +1,5 @@
-// TPT-ENTRY, TPT-LOCAL-02 and TPT-REMOTE-02 by lettered check, seen at the protection table. The same
-// checks end to end are in remote_access_test.cc.
+// TPT-ENTRY, TPT-LOCAL-02 and TPT-REMOTE-02 by lettered check, at the protection table. remote_access_test.cc
+// makes the same checks end to end.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -37,7 +37,7 @@ class TptEntryRow : public TptTable {};
 class TptLocal : public TptTable {};
 class TptRemote : public TptTable {};
 
-/// Registers twice in a table of one entry, so that the slot is used again, and tries the first key.
+/// Registers twice in a table of one entry, so that the entry is used again, and uses the first key.
 AccessFault use_old_key_of_a_reused_entry(RandomSource& random, PdId pd, std::span<std::byte> memory) {
   MemoryTable one_entry(1, 0, random);
   const auto old_region = one_entry.reg_mr(pd, memory, Access::kLocalWrite).value();
@@ -81,7 +81,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_05_four_types_in_two_bits_and_only_regions_and_win
   EXPECT_EQ(code(table_.query(region_.rkey.value())->type), 0b01U);
   EXPECT_EQ(code(EntryType::kIscsiRegion), 0b10U);
   EXPECT_EQ(code(EntryType::kReserved), 0b11U);
-  // Refused, however often, and no entry is used up: the table has sixteen.
+  // Every attempt is refused and takes no entry: the table has sixteen entries, the loop makes 60 attempts.
   for (int i = 0; i < 20; ++i) {
     for (const EntryType type : {EntryType::kWindow, EntryType::kIscsiRegion, EntryType::kReserved}) {
       EXPECT_FALSE(table_.reg_mr(pd_, memory_, kFull, {.type = type}).ok());
@@ -127,8 +127,9 @@ TEST_F(TptEntryRow, TPT_ENTRY_05_while_valid_is_clear_every_access_is_refused) {
   }
 }
 
-/// All sixteen combinations against all four accesses. A region has the local bits, its window the remote
-/// ones; remote bits beyond the local ones make no entry (SAN-LMP-01).
+/// All sixteen combinations of rights against all four accesses. The region has the local bits, its window
+/// the
+/// remote bits. A remote bit without its local bit is refused (SAN-LMP-01).
 TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
   test::covers("TPT-ENTRY-07");
   for (uint32_t bits = 0; bits < 16; ++bits) {
@@ -201,7 +202,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_09_one_touch_is_offered_on_windows_and_says_whethe
   EXPECT_FALSE(table_.query(often.value())->touched) << "it means nothing where one-touch is not enabled";
   ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone) << "bound anew";
   EXPECT_FALSE(table_.query(once.value())->touched);
-  // Asked for with a registration, it is the window's alone.
+  // A registration with one-shot gives it to the window alone.
   const MemoryRegion region = table_.reg_mr(pd_, memory_, kFull | Access::kOneShot).value();
   EXPECT_FALSE(table_.query(region.lkey.value())->one_touch_enabled);
   EXPECT_TRUE(table_.query(region.rkey.value())->one_touch_enabled);
@@ -217,7 +218,7 @@ TEST_F(TptEntryRow, TPT_WQE_01_operations_name_a_part_of_a_region_or_of_a_window
             AccessFault::kNone);
   EXPECT_EQ(local(region_.addr + 3, 5, region_.lkey, AccessKind::kLocalRead), AccessFault::kNone);
   EXPECT_EQ(remote(key, region_.addr + 20, 5), AccessFault::kNone);
-  // To nothing registered, to a region that has ended, to another window: no window.
+  // A bind to an unregistered region, to a region that has ended or to another window is refused.
   const Rkey second = table_.alloc_rkey(pd_).value();
   const auto ended = table_.reg_mr(pd_, memory_, kRegionRights).value();
   ASSERT_TRUE(table_.dereg_mr(ended.lkey).ok());

@@ -1,4 +1,4 @@
-// SAN-FRAME-03: the network header is of the local kind within a subnet and of the global kind beyond it.
+// SAN-FRAME-03: a cell has the local network header inside a subnet and the global one beyond it.
 #include "base/crc32c.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
@@ -9,7 +9,7 @@ namespace {
 
 class NetworkHeader : public ::testing::Test {
  protected:
-  /// RC between the sides, each told that the other has a Gid of `subnet`; both report subnet 1 themselves.
+  /// Connects the sides by RC and tells each that the other's Gid is in `subnet`; both ports report subnet 1.
   std::array<QueuePair*, 2> connect(SubnetId subnet) {
     const QpConfig config{.type = QpType::kRc, .packet_crc = true};
     const std::array<QueuePair*, 2> qps{pair.make_qp(0, config), pair.make_qp(1, config)};
@@ -30,7 +30,7 @@ class NetworkHeader : public ::testing::Test {
     pair.run(400);
   }
 
-  /// The transport header and the local addresses of a message of three cells and of its ACK.
+  /// Checks the transport header and the local addresses of a message of three cells and of its ACK.
   void expect_headers(const std::array<QueuePair*, 2>& qps) {
     const auto requests = pair.pipe.sent_by(0, Opcode::kSend);
     ASSERT_EQ(requests.size(), 3U);
@@ -61,7 +61,7 @@ TEST_F(NetworkHeader, SAN_FRAME_03_local_header_within_the_subnet) {
 TEST_F(NetworkHeader, SAN_FRAME_03_global_header_to_another_subnet) {
   covers("SAN-FRAME-03");
   pair.side(0).fill(0, 600, 1);
-  // A router stands between: towards either side the far one's source address is of another subnet.
+  // A router stands between the sides: each side sees a source address of another subnet.
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
     if ((static_cast<uint8_t>(bytes[14]) & kCellGlobal) == 0) return Verdict::kPass;
     const Guid guid = pair.pipe.end(from).info().guid;
@@ -81,7 +81,7 @@ TEST_F(NetworkHeader, SAN_FRAME_03_global_header_to_another_subnet) {
   ASSERT_EQ(pair.side(1).completions.size(), 1U);
   EXPECT_EQ(pair.side(1).bytes_at(0, 600), pair.side(0).bytes_at(0, 600));
   expect_headers(qps);
-  ASSERT_GE(pair.pipe.trace().size(), 4U);  // three cells and an ACK
+  ASSERT_GE(pair.pipe.trace().size(), 4U);  // three cells and one ACK
   for (const TracedCell& cell : pair.pipe.trace()) {
     ASSERT_TRUE(cell.view.has(kCellGlobal));
     GlobalHeaderWire header;
@@ -95,7 +95,7 @@ TEST_F(NetworkHeader, SAN_FRAME_03_global_header_to_another_subnet) {
 
 TEST_F(NetworkHeader, PUSH_CHAN_07_a_foreign_gid_is_dropped) {
   covers("PUSH-CHAN-07");
-  // Nobody rewrites the source address: it names subnet 1, the QPs are bound to a peer in subnet 2.
+  // Without a router the source address names subnet 1, but the QPs are bound to a peer in subnet 2.
   send(connect(SubnetId(2)));
   EXPECT_TRUE(pair.side(1).completions.empty());
   EXPECT_GE(pair.side(1).adapter->counters().get(AdapterCounter::kDropSource), 3U);

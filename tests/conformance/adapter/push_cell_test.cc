@@ -1,4 +1,4 @@
-// PUSH-CELL: what an adapter puts on the wire, seen on the wire.
+// PUSH-CELL: the cells of an adapter, read from the wire.
 #include <algorithm>
 #include <cstring>
 
@@ -14,8 +14,7 @@ const QpConfig kRc{.type = QpType::kRc};
 
 class PushCell : public ::testing::Test {
  protected:
-  /// Posts a Send of `bytes` bytes from side 0 and runs until quiet; a receive WQE of 4096 bytes waits at
-  /// side 1.
+  /// Posts a Send of `bytes` bytes at side 0 and runs until quiet. Side 1 has one receive WQE of 4096 bytes.
   void send(uint32_t bytes) {
     ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
     const Sge sge = pair.side(0).sge(0, bytes);
@@ -50,7 +49,7 @@ TEST_F(PushCell, PUSH_CELL_01_header_and_crc_come_from_the_adapter) {
   const size_t covered = bytes.size() - kCrcBytes;
   EXPECT_EQ(load_be<uint32_t>(bytes.data() + covered), crc32c(std::span(bytes).first(covered)));
   EXPECT_EQ(bytes.size(), kCellHeaderBytes + 100 + kCrcBytes);
-  // The consumer sees its bytes and nothing of header or CRC.
+  // The consumer sees the payload and no byte of header or CRC.
   EXPECT_EQ(pair.side(1).bytes_at(0, 100), pair.side(0).bytes_at(0, 100));
   EXPECT_EQ(pair.side(1).bytes_at(100, 64), std::vector<std::byte>(64));
 }
@@ -69,7 +68,7 @@ TEST_F(PushCell, PUSH_CELL_02_seven_header_fields) {
   EXPECT_EQ(second.psn, Psn(100));
   EXPECT_EQ(second.cell_number, 1);
   EXPECT_EQ(second.payload.size(), 44U);
-  // And at the offsets of LAY-CELL, without the decoder's help.
+  // The same fields at the offsets of LAY-CELL, read without the decoder.
   const std::byte* at = cells[1]->bytes.data();
   EXPECT_EQ(load_be<uint64_t>(at) >> 16, 0x0200'0001'0002U) << "destination address: subnet 1, LID 2";
   EXPECT_EQ(load_be<uint64_t>(at + 4) & 0xFFFF'FFFF'FFFFU, 0x0200'0001'0001U) << "source address";
@@ -105,7 +104,7 @@ TEST_F(PushCell, PUSH_CELL_04_one_completion_per_packet) {
   EXPECT_EQ(pair.side(1).bytes_at(0, 1000), pair.side(0).bytes_at(0, 1000));
 }
 
-/// A Send of 64 bytes from side 0 to side 1 as its first packet, made by hand, CRC right.
+/// A Send of 64 bytes from side 0 to side 1 as the first packet, built by hand with a correct CRC.
 std::vector<std::byte> hand_made_send(AdapterPair& pair, const std::array<QueuePair*, 2>& qps) {
   std::vector<std::byte> cell(kCellHeaderBytes + 64 + kCrcBytes, std::byte{0x55});
   const CellTemplate fixed = make_cell_template({.dest_subnet = SubnetId(1),
@@ -148,7 +147,7 @@ TEST(PushCellBroken, PUSH_CELL_05_a_flipped_bit_stores_nothing_and_is_counted) {
   }
   EXPECT_TRUE(pair.side(1).memory == std::vector<std::byte>(kPairBufferBytes));
   EXPECT_TRUE(pair.pipe.sent_by(1).empty()) << "nor answered";
-  // The cell as it was made goes where the descriptor says, without header and CRC.
+  // The unchanged cell goes to the memory of the descriptor, without header and CRC.
   pair.pipe.inject_as_is(1, good);
   pair.run(5);
   ASSERT_EQ(pair.side(1).completions.size(), 1U);
@@ -161,7 +160,8 @@ TEST_F(PushCell, PUSH_CELL_05_a_cell_that_cannot_be_stores_nothing) {
   covers("PUSH-CELL-05");
   use(kRc);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
-  // The CRC is right; version, length, reserved byte, operation are not. Each is counted under its name.
+  // The CRC is right, but version, length, reserved byte or operation is wrong. Each has its own drop
+  // counter.
   struct Case {
     size_t offset;
     int value;
@@ -233,7 +233,7 @@ TEST_F(PushCell, PUSH_CELL_08_packet_crc_covers_all_cells) {
   covers("PUSH-CELL-08");
   use({.type = QpType::kRc, .packet_crc = true});
   pair.side(0).fill(0, 600, 5);
-  // A middle cell exchanged for another valid one: its own CRC is right, the packet's is not.
+  // A middle cell is replaced by another valid cell: its own CRC is right, the packet CRC is wrong.
   bool changed = false;
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
     if (from == 0 && load_be<uint16_t>(bytes.data() + 28) == 1 && !changed) {
@@ -256,7 +256,7 @@ TEST_F(PushCell, PUSH_CELL_08_packet_crc_covers_all_cells) {
   }
 }
 
-/// The 600-byte write with idata and packet CRC of LAY-CELL, byte ranges and all.
+/// The 600-byte write with idata and packet CRC of LAY-CELL, with its byte ranges.
 TEST_F(PushCell, PUSH_CELL_08_the_example_of_the_layout) {
   covers("PUSH-CELL-08 PUSH-CELL-09 PUSH-CELL-11");
   use({.type = QpType::kRc, .packet_crc = true});
@@ -294,7 +294,7 @@ TEST_F(PushCell, PUSH_CELL_09_idata_stands_at_its_place) {
   EXPECT_EQ(load_be<uint32_t>(cells[2]->bytes.data() + 32), 0x07050100U);
   EXPECT_EQ(cells[2]->view.payload.data(), cells[2]->bytes.data() + 36);
   EXPECT_EQ(cells[2]->bytes.size(), 32U + 4 + 88 + 4);
-  // In a single cell it follows address and handle.
+  // In a packet of one cell the idata follows address and handle.
   pair.pipe.clear_trace();
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {}), PostResult::kOk);
   write(88, true);
@@ -315,7 +315,7 @@ TEST_F(PushCell, PUSH_CELL_10_numbers_per_packet_and_cell) {
     EXPECT_EQ(cells[i]->view.psn, Psn(100 + i / 3));
     EXPECT_EQ(cells[i]->view.cell_number, i % 3);
   }
-  // The other direction counts for itself, and wraps; so does another pair of the same two adapters.
+  // The other direction has its own numbers, and they wrap. Another QP pair of the same adapters does too.
   pair.pipe.clear_trace();
   const auto others = pair.connect(kRc);
   for (uint32_t i = 0; i < 20; ++i) {
@@ -334,7 +334,8 @@ TEST_F(PushCell, PUSH_CELL_10_numbers_per_packet_and_cell) {
   }
 }
 
-/// Reliable datagrams: per end-to-end context, whatever queue pairs share it, and per direction.
+/// Reliable datagrams number packets per end-to-end context and direction, for all queue pairs of the
+/// context.
 TEST_F(PushCell, PUSH_CELL_10_numbers_per_packet_of_a_context) {
   covers("PUSH-CELL-10");
   const QpConfig config{.type = QpType::kRd};
@@ -380,7 +381,7 @@ TEST_F(PushCell, PUSH_CELL_11_all_but_the_last_cell_are_full) {
   covers("PUSH-CELL-11 SAN-STRIPE-02");
   use(kRc);
   pair.side(0).fill(0, 600, 8);
-  // Placement is by offset: deliver the cells backwards and the data is right all the same.
+  // Cells are placed by their offset: the data is right although the cells arrive in reverse order.
   pair.pipe.set_filter(
       [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kHold : Verdict::kPass; });
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);

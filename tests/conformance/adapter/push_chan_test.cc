@@ -1,4 +1,4 @@
-// PUSH-CHAN: the two attributes of a channel, acknowledged and connected, and what follows from them.
+// PUSH-CHAN: the two attributes of a channel, acknowledged and connected, and their effects.
 #include <set>
 
 #include "tests/support/adapter_pair.h"
@@ -24,7 +24,8 @@ class PushChan : public ::testing::Test {
     pair.pipe.set_filter(
         [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kHold : Verdict::kPass; });
   }
-  /// A QP at each side, bound to each other where the service is connected, and where side 0's sends go.
+  /// One QP at each side, bound to each other if the service is connected, and the destination of side 0's
+  /// sends.
   struct Channel {
     std::array<QueuePair*, 2> qps{};
     Destination dest;
@@ -49,7 +50,7 @@ TEST_F(PushChan, PUSH_CHAN_01_four_combinations) {
     const QpType queried = pair.side(0).adapter->config(*qp).type;
     EXPECT_EQ(queried, type);
     combinations.emplace(is_acknowledged(queried), is_connected(queried));
-    // What the attributes say is what the channel does: an ACK comes back or not.
+    // The channel behaves as its attributes say: an ACK comes back, or none.
     pair.side(1).completions.clear();
     pair.pipe.clear_trace();
     const Channel channel = open(type);
@@ -88,20 +89,20 @@ TEST_F(PushChan, PUSH_CHAN_03_unacknowledged_completes_when_sent) {
     pair.pipe.clear_trace();
     const uint32_t cells = is_connected(type) ? 3 : 1;
     ASSERT_EQ(send(*channel.qps[0], is_connected(type) ? 600 : 200, channel.dest), PostResult::kOk);
-    // Not before it is on the wire: with room for no cell there is no completion.
+    // Without room for a cell on the wire there is no completion.
     pair.pipe.set_room(0, 0);
     std::array<WorkCompletion, 4> got;
     for (int i = 0; i < 10; ++i) pair.side(0).adapter->poll(pair.clock.now());
     EXPECT_EQ(pair.side(0).adapter->poll_cq(*pair.side(0).cq, got), 0U);
     pair.pipe.set_room(0, UINT32_MAX);
-    // The receiver is stalled: it is not polled and has no receive WQE.
+    // The receiver is stalled: the test does not poll it, and it has no receive WQE.
     for (int i = 0; i < 10; ++i) pair.side(0).adapter->poll(pair.clock.now());
     ASSERT_EQ(pair.side(0).adapter->poll_cq(*pair.side(0).cq, got), 1U);
     EXPECT_EQ(got[0].status, WcStatus::kSuccess);
     pair.run();
     EXPECT_EQ(pair.pipe.sent_by(0).size(), cells);
     EXPECT_TRUE(pair.pipe.sent_by(1).empty());
-    // Nor when the data is taken.
+    // There is no acknowledgement either when a receive WQE takes the data.
     ASSERT_EQ(pair.post_recv(1, *channel.qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
     ASSERT_EQ(send(*channel.qps[0], 200, channel.dest), PostResult::kOk);
     pair.run();
@@ -121,7 +122,7 @@ TEST_F(PushChan, PUSH_CHAN_04_connected_sends_to_the_bound_qp) {
       ASSERT_EQ(pair.post_recv(1, *qp, 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
     }
     pair.pipe.clear_trace();
-    // A connected descriptor has no destination: what stands there is nobody's address.
+    // A connected channel ignores the destination of a descriptor; here it names another LID and QP.
     const Destination elsewhere{.lid = Lid(9), .qpn = pair.side(1).adapter->qpn(*others[1])};
     ASSERT_EQ(send(*qps[0], 600, elsewhere), PostResult::kOk);
     pair.run();
@@ -189,7 +190,7 @@ TEST_F(PushChan, PUSH_CHAN_06_both_ways_at_once_and_not_after_disconnect) {
         EXPECT_EQ(completion.status, WcStatus::kSuccess);
       EXPECT_EQ(pair.side(i).bytes_at(4096, 500), pair.side(1 - i).bytes_at(0, 500));
     }
-    // Disconnected at one end: that end cannot send, and nothing gets in there any more.
+    // After a reset of one end, that end cannot send and receives no more messages.
     QpAttr reset;
     reset.state = QpState::kReset;
     ASSERT_EQ(pair.side(0).adapter->modify_qp(*qps[0], reset, adapter::kQpAttrState), ModifyResult::kOk);
@@ -230,7 +231,7 @@ TEST_F(PushChan, PUSH_CHAN_07_a_foreign_source_is_dropped) {
   EXPECT_TRUE(pair.side(1).completions.empty());
   EXPECT_TRUE(pair.side(1).memory == std::vector<std::byte>(kPairBufferBytes));
   EXPECT_TRUE(pair.pipe.sent_by(1).empty());
-  // The real peer is not disturbed.
+  // The connection to the real peer still works.
   ASSERT_EQ(send(*qps[0], 16), PostResult::kOk);
   pair.run();
   ASSERT_EQ(pair.side(1).completions.size(), 1U);

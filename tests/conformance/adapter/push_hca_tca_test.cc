@@ -1,5 +1,6 @@
-// PUSH-NODE-03: what a host's adapter does, a unit's adapter does. The production Hca and Tca joined by a
-// traced pipe; each exchange runs in both directions, and the wire must look the same but for the names.
+// PUSH-NODE-03: a host's adapter and a unit's adapter behave alike. A traced pipe joins the production Hca
+// and
+// Tca. Each exchange runs in both directions, and the cells must be equal but for the names of the ends.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr uint32_t kMemoryBytes = 8192;
 
-/// One end: adapter, memory, a connected QP.
+/// One end: an adapter, its memory and a connected QP.
 struct End {
   ChannelAdapter* adapter = nullptr;
   PdId pd;
@@ -43,7 +44,7 @@ struct End {
   }
 };
 
-/// What a cell looks like without the names of its ends.
+/// The properties of a cell that do not name its ends.
 using Shape = std::tuple<Opcode, int, uint32_t, uint32_t, size_t>;
 
 class HcaAndTca : public ::testing::Test {
@@ -139,7 +140,8 @@ TEST_F(HcaAndTca, PUSH_NODE_03_both_segment_reassemble_write_and_answer_alike) {
   const std::vector<Shape> from_host = exchange(0);
   const std::vector<Shape> from_unit = exchange(1);
   EXPECT_GE(from_host.size(), 4U + 3 + 1 + 3) << "cut into cells";
-  // The host's adapter is polled first, so answers may interleave differently; the cells are the same.
+  // The host's adapter is polled first, so the order between the sides may differ; each side's cells are
+  // equal.
   const auto of = [](const std::vector<Shape>& shapes, int side) {
     std::vector<Shape> out;
     for (const Shape& shape : shapes) {

@@ -1,4 +1,4 @@
-// PUSH-RDMAW, PUSH-IDATA (adapter's part), SAN-SEM-02, SAN-WQE-02/03/05/08: memory semantics.
+// PUSH-RDMAW, PUSH-IDATA (the adapter's part), SAN-SEM-02, SAN-WQE-02/03/05/08: memory semantics.
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
 
@@ -105,7 +105,7 @@ TEST_F(PushRdma, PUSH_IDATA_06_no_indication_before_the_last_byte_is_placed) {
 
 TEST_F(PushRdma, PUSH_IDATA_04_idata_in_any_cell_gives_one_indication) {
   covers("PUSH-IDATA-04");
-  // Cells built by hand: idata in the first, in the last, in all three.
+  // Cells built by hand: idata in the first cell, in the last cell, in all three cells.
   for (const unsigned where : {0b001U, 0b100U, 0b111U}) {
     auto qps = pair.connect({.type = adapter::QpType::kRc, .idata_takes_recv_wqe = false});
     pair.side(1).completions.clear();
@@ -205,7 +205,7 @@ TEST_F(PushRdma, SAN_WQE_05_access_between_bind_and_unbind_only) {
   ASSERT_EQ(pair.side(0).completions.size(), 2U);
   EXPECT_EQ(pair.side(0).completions[1].status, adapter::WcStatus::kRemoteAccess);
   EXPECT_EQ(owner.bytes_at(0, 256), before);
-  // The window is destroyed, not only untied: its key names nothing, and cannot be bound again.
+  // The window is destroyed, not only unbound: its key names nothing and cannot be bound again.
   EXPECT_FALSE(owner.adapter->memory().query(key.value()).has_value());
   qps = pair.connect({.type = adapter::QpType::kRc});
   ASSERT_EQ(owner.adapter->post_send(*qps[1], bind), adapter::PostResult::kOk);

@@ -46,8 +46,9 @@ TEST_F(PushWq, PUSH_WQ_01_both_queues_and_both_classes) {
   for (const auto& completion : pair.side(0).completions) EXPECT_EQ(completion.status, WcStatus::kSuccess);
 }
 
-/// Each of two QPs uses its send queue and its receive queue at once, with both classes on every service that
-/// has them.
+/// Each QP uses its send queue and its receive queue at the same time, with both classes of operation on
+/// every
+/// service that has them.
 TEST_F(PushWq, PUSH_WQ_01_both_queues_of_one_pair_work_at_the_same_time) {
   covers("PUSH-WQ-01");
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
@@ -92,12 +93,12 @@ TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {
       pair.connect({.type = QpType::kRc, .send_wqes = 2, .recv_wqes = 2, .ack_mode = AckMode::kStrict});
   const Sge sge = pair.side(0).sge(0, 64);
   const auto post = [&](uint64_t id) { return adapter().post_send(*qps[0], send_request(sge, id)); };
-  // No data segment, no operation that the control segment could name: refused, nothing is queued.
+  // A request without a data segment or with an unknown operation is refused and not queued.
   EXPECT_EQ(adapter().post_send(*qps[0], {.wr_id = 1}), PostResult::kBadSges);
   SendRequest nameless = send_request(sge);
   nameless.opcode = static_cast<SendOpcode>(200);
   EXPECT_EQ(adapter().post_send(*qps[0], nameless), PostResult::kBadOpcode);
-  // Two places. Each descriptor holds one from the post until its own acknowledgement has come.
+  // The queue has two places. A descriptor holds its place from the post until its acknowledgement has come.
   pair.pipe.set_filter(
       [](int from, std::vector<std::byte>&) { return from == 1 ? Verdict::kHold : Verdict::kPass; });
   post_recvs(*qps[1], 2);
@@ -111,7 +112,7 @@ TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {
   pair.pipe.set_filter(nullptr);
   pair.pipe.release_held();
   pair.run(20);
-  // The final code stands beside the descriptor's own number, and its place is free.
+  // The completion has its status and the descriptor's wr_id, and the place is free again.
   ASSERT_EQ(pair.side(0).completions.size(), 2U);
   for (uint64_t i = 0; i < 2; ++i) {
     EXPECT_EQ(pair.side(0).completions[i].wr_id, 11 + i);
@@ -120,7 +121,7 @@ TEST_F(PushWq, PUSH_WQ_02_a_descriptor_stays_until_the_adapter_is_done) {
   EXPECT_EQ(post(13), PostResult::kOk);
   EXPECT_EQ(post(14), PostResult::kOk);
   EXPECT_EQ(post(15), PostResult::kWouldBlock);
-  // Receive descriptors likewise: two were taken, so two fit again.
+  // The same holds for receive descriptors: two were consumed, so two fit again.
   EXPECT_EQ(pair.side(1).completions.size(), 2U);
   post_recvs(*qps[1], 2);
   EXPECT_EQ(pair.post_recv(1, *qps[1], 9, {pair.side(1).sge(0, 1024)}), PostResult::kWouldBlock);
@@ -183,7 +184,7 @@ TEST_F(PushWq, PUSH_WQ_04_the_receive_queue_has_a_doorbell_too) {
     for (uint64_t id = 1; id <= 2; ++id) {
       ASSERT_EQ(adapter(1).post(*qps[1], RecvRequest{.wr_id = id, .sges = {&into, 1}}), PostResult::kOk);
     }
-    // Posted, not rung: what arrives finds no receive descriptor.
+    // Without the doorbell the receive descriptor is not visible: the message finds none.
     ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
     pair.run(20);
     EXPECT_TRUE(pair.side(1).completions.empty());
@@ -218,7 +219,7 @@ TEST_F(PushWq, PUSH_WQ_05_one_entry_per_signalled_descriptor) {
 
 TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
   covers("PUSH-WQ-06 SAN-QP-01");
-  // Twice, so that what the first life left behind would show.
+  // Runs twice, to show what the first life of the QP leaves behind.
   for (uint64_t life = 1; life <= 2; ++life) {
     auto qps = pair.connect({.type = QpType::kRc});
     post_recvs(*qps[1], 1);
@@ -228,7 +229,7 @@ TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
     ASSERT_EQ(pair.side(0).completions.size(), life);
     const Qpn gone = adapter(1).qpn(*qps[1]);
     EXPECT_TRUE(adapter(1).destroy_qp(qps[1]).ok());
-    // What is destroyed takes nothing any more.
+    // A destroyed QP receives nothing.
     ASSERT_EQ(adapter().post_send(*qps[0], send_request(sge)), PostResult::kOk);
     pair.run(20);
     EXPECT_EQ(pair.side(1).completions.size(), life);
@@ -238,7 +239,7 @@ TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
     EXPECT_NE(adapter(1).qpn(*next), gone) << "a number rests after its QP (decisions section 4)";
     EXPECT_TRUE(adapter(1).destroy_qp(next).ok());
   }
-  // Nothing is left that would keep the queue or the protection domain.
+  // No work is left that would keep the completion queue or the protection domain alive.
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(adapter(i).destroy_cq(pair.side(i).cq).ok());
     EXPECT_TRUE(adapter(i).memory().dereg_mr(pair.side(i).region.lkey).ok());
@@ -286,13 +287,13 @@ TEST_F(PushWq, PUSH_SEND_01_both_ends_take_part) {
     for (PairSide& side : pair.sides) side.completions.clear();
     pair.side(from).fill(2048, 600, static_cast<uint8_t>(from + 5));
     pair.pipe.clear_trace();
-    // The source alone moves nothing.
+    // Without a receive descriptor the sender moves no data.
     const Sge sge = pair.side(from).sge(2048, 600);
     ASSERT_EQ(adapter(from).post_send(*qps[f], {.wr_id = 1, .sges = {&sge, 1}}), PostResult::kOk);
     pair.run(20);
     EXPECT_TRUE(pair.side(from).completions.empty());
     EXPECT_EQ(pair.side(1 - from).bytes_at(8192, 600), std::vector<std::byte>(600));
-    // The destination says where.
+    // The receiver's descriptor names the place of the data.
     ASSERT_EQ(pair.post_recv(1 - from, *qps[1 - f], 7, {pair.side(1 - from).sge(8192, 1024)}),
               PostResult::kOk);
     pair.run();

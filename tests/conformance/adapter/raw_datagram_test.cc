@@ -1,4 +1,4 @@
-// SAN-XPORT-15 and 16: raw frames, IPv6 packets as raw frames, and who gets which.
+// SAN-XPORT-15 and 16: raw frames, IPv6 packets as raw frames, and the selection of the receiving queue pair.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr uint8_t kTcp = 6;
 constexpr uint8_t kUdp = 17;
 constexpr uint8_t kIcmp = 58;
-constexpr uint32_t kAt = 8192;  // where receives of side 1 lie
+constexpr uint32_t kAt = 8192;  // offset of side 1's receive buffers
 
 Gid address(uint8_t last) {
   Gid gid{};
@@ -37,7 +37,7 @@ class RawDatagram : public ::testing::Test {
     return qp;
   }
   ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
-  /// Puts an IPv6 packet at the beginning of side 0's memory; returns its length.
+  /// Writes an IPv6 packet at the beginning of side 0's memory and returns its length.
   uint32_t make_packet(uint8_t next_header, uint16_t payload, uint8_t to = 2) {
     PairSide& side = pair.side(0);
     side.fill(0, kIpv6HeaderBytes + payload, next_header);
@@ -76,7 +76,7 @@ TEST_F(RawDatagram, SAN_XPORT_15_an_ipv6_packet_comes_out_as_it_went_in) {
     EXPECT_EQ(received()[0].byte_count, bytes);
     EXPECT_EQ(pair.side(1).bytes_at(kAt, bytes), pair.side(0).bytes_at(0, bytes));
     ASSERT_EQ(pair.post_recv(1, *to, 3, {pair.side(1).sge(kAt, 1024)}), PostResult::kOk);
-    // Field by field: what the cell's global header has is what the packet had.
+    // The cell's global header has every field of the packet's header.
     ASSERT_EQ(pair.pipe.trace().size(), 1U);
     const CellView& cell = pair.pipe.trace()[0].view;
     ASSERT_NE(cell.global_header, nullptr);
@@ -87,7 +87,7 @@ TEST_F(RawDatagram, SAN_XPORT_15_an_ipv6_packet_comes_out_as_it_went_in) {
     EXPECT_EQ(in_cell.hop_limit, 5);
     EXPECT_EQ(in_cell.source, address(1));
     EXPECT_EQ(in_cell.destination, address(2));
-    EXPECT_EQ(in_cell.payload_bytes.get(), payload + kCrcBytes);  // with the CRC that a cell has
+    EXPECT_EQ(in_cell.payload_bytes.get(), payload + kCrcBytes);  // with the CRC of the cell
     EXPECT_EQ(cell.payload.size(), payload);
   }
 }
@@ -116,7 +116,7 @@ TEST_F(RawDatagram, SAN_XPORT_15_what_is_no_ipv6_packet_is_not_sent) {
     return pair.side(0).completions.at(0).status;
   };
   EXPECT_EQ(spoil_and_send(0, 0x45), WcStatus::kLocalQpOperation);  // version 4
-  EXPECT_EQ(spoil_and_send(5, 49), WcStatus::kLocalQpOperation);    // another length
+  EXPECT_EQ(spoil_and_send(5, 49), WcStatus::kLocalQpOperation);    // wrong length
   QueuePair* from = make_qp(0, true);
   EXPECT_EQ(send(*from, kIpv6HeaderBytes - 1, Qpn(9)), PostResult::kBadSges);
   EXPECT_EQ(send(*from, kIpv6HeaderBytes + 257, Qpn(9)), PostResult::kTooLong);
@@ -135,7 +135,7 @@ TEST_F(RawDatagram, SAN_XPORT_16_datagrams_are_sorted_by_protocol_and_address) {
   ChannelAdapter& at = adapter(1);
   ASSERT_TRUE(at.register_protocol(*tcp, kTcp, address(2)));
   ASSERT_TRUE(at.register_protocol(*udp, kUdp, address(2)));
-  EXPECT_FALSE(at.register_protocol(*udp, kTcp, address(2)));  // somebody has it
+  EXPECT_FALSE(at.register_protocol(*udp, kTcp, address(2)));  // already registered
   const auto receiver = [&](uint8_t next_header, uint8_t to) {
     received().clear();
     EXPECT_EQ(send(*from, make_packet(next_header, 64, to), kQpnByProtocol), PostResult::kOk);
@@ -147,10 +147,10 @@ TEST_F(RawDatagram, SAN_XPORT_16_datagrams_are_sorted_by_protocol_and_address) {
   EXPECT_EQ(receiver(kTcp, 2), at.qpn(*tcp));
   EXPECT_EQ(receiver(kUdp, 2), at.qpn(*udp));
   EXPECT_EQ(at.counters().get(AdapterCounter::kDropProtocol), 0U);
-  EXPECT_EQ(receiver(kIcmp, 2), Qpn(0));  // nobody's kind
-  EXPECT_EQ(receiver(kTcp, 3), Qpn(0));   // nobody's address
+  EXPECT_EQ(receiver(kIcmp, 2), Qpn(0));  // kind without a receiver
+  EXPECT_EQ(receiver(kTcp, 3), Qpn(0));   // address without a receiver
   EXPECT_EQ(at.counters().get(AdapterCounter::kDropProtocol), 2U);
-  // Whoever gives it up gets nothing more; until then it stays.
+  // A queue pair cannot be destroyed while it is registered; after unregistering it receives nothing more.
   EXPECT_FALSE(at.destroy_qp(tcp));
   EXPECT_FALSE(at.unregister_protocol(*udp, kTcp, address(2)));
   ASSERT_TRUE(at.unregister_protocol(*tcp, kTcp, address(2)));
@@ -159,7 +159,7 @@ TEST_F(RawDatagram, SAN_XPORT_16_datagrams_are_sorted_by_protocol_and_address) {
   ASSERT_TRUE(at.register_protocol(*udp, kTcp, address(2)));
   EXPECT_EQ(receiver(kTcp, 2), at.qpn(*udp));
   EXPECT_TRUE(at.destroy_qp(tcp));
-  EXPECT_FALSE(at.register_protocol(*from, kIcmp, address(2)));  // of another adapter
+  EXPECT_FALSE(at.register_protocol(*from, kIcmp, address(2)));  // queue pair of another adapter
   EXPECT_FALSE(at.register_protocol(*pair.make_qp(1, {}), kIcmp, address(2)));
 }
 
@@ -171,7 +171,7 @@ TEST_F(RawDatagram, SAN_XPORT_16_there_are_as_many_registrations_as_the_limit_sa
   QueuePair* qp = few.make_qp(0, {.type = QpType::kRaw});
   ChannelAdapter& at = *few.side(0).adapter;
   EXPECT_TRUE(at.register_protocol(*qp, kTcp, address(1)));
-  EXPECT_TRUE(at.register_protocol(*qp, kTcp, address(1)));  // the same once more
+  EXPECT_TRUE(at.register_protocol(*qp, kTcp, address(1)));  // repeating a registration is allowed
   EXPECT_TRUE(at.register_protocol(*qp, kTcp, address(2)));
   EXPECT_FALSE(at.register_protocol(*qp, kTcp, address(3)));
 }

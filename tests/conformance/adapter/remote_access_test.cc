@@ -1,5 +1,5 @@
 // SAN-RMP, TPT-REMOTE-02 and TPT-LOCAL end to end: two adapters over a traced pipe. A refused access leaves
-// memory as it was, is answered by NAK code 3 and ends in an error CQE (C-23).
+// memory unchanged, is answered by NAK code 3 and ends in an error CQE (C-23).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class RemoteAccess : public ::testing::Test {
         cells.begin(), cells.end(), [code](const TracedCell* c) { return c->view.ack.code == code; }));
   }
 
-  /// A write that must be refused for `reason`: memory stays, NAK 3, error CQE, both QPs in error.
+  /// Makes a write that must be refused for `reason`: memory unchanged, NAK 3, error CQE, both QPs in error.
   void expect_refused(AccessFault reason, uint64_t va, Rkey key, uint32_t bytes,
                       SendOpcode opcode = SendOpcode::kRdmaWrite) {
     const uint64_t refused_before = pair_.side(1).adapter->access_faults().get(reason);
@@ -157,7 +157,7 @@ TEST_F(SanRmpRc, SAN_RMP_09_key_and_address_travel_in_a_message_and_come_back_in
   covers("SAN-RMP-09");
   const Rkey key = bound_key(64, 20'000);
   const uint64_t va = target().addr + 64;
-  // The owner advertises: a Send with both.
+  // The owner advertises address and key by a Send.
   std::array<std::byte, 12> advertisement;
   store_be<uint64_t>(advertisement.data(), va);
   store_be<uint32_t>(advertisement.data() + 8, key.value());
@@ -169,7 +169,7 @@ TEST_F(SanRmpRc, SAN_RMP_09_key_and_address_travel_in_a_message_and_come_back_in
   ASSERT_EQ(pair_.side(1).adapter->post_send(*qps_[1], send), PostResult::kOk);
   pair_.run(40);
   const std::byte* got = pair_.side(0).memory.data() + 8192;
-  // The peer uses what it read, for each operation on that range, and names it in each packet of one.
+  // The peer uses them for each operation on that range, and each packet of an operation carries them.
   const auto advertised_va = load_be<uint64_t>(got);
   const Rkey advertised_key(load_be<uint32_t>(got + 8));
   const auto pairs_sent = [this] {
@@ -216,12 +216,13 @@ TEST_F(SanRmpRc, SAN_RMP_10_refused_unless_key_and_range_are_what_is_bound) {
 TEST_F(SanRmpRc, SAN_RMP_12_one_shot_first_good_second_refused) {
   covers("SAN-RMP-12");
   const Rkey key = bound_key(0, 20'000, kReadWrite | Access::kOneShot);
-  expect_granted(target().addr, key, 20'000);  // many packets, one operation
+  expect_granted(target().addr, key, 20'000);  // many packets of one operation
   expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
 
-/// On each service, and whatever the order in which packets come: the key serves the first operation whole,
-/// and no other writes a byte.
+/// On each service and for any order of the packets, the one-shot key serves the first operation completely,
+/// and
+/// no other operation writes a byte.
 TEST_F(SanRmpRc, SAN_RMP_12_one_shot_on_every_service_and_in_any_order) {
   covers("SAN-RMP-12");
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kRd}) {
@@ -237,7 +238,7 @@ TEST_F(SanRmpRc, SAN_RMP_12_one_shot_on_every_service_and_in_any_order) {
     const Rkey key = bound_key(0, 8192, Access::kRemoteWrite | Access::kOneShot);
     const uint32_t bytes = type == QpType::kRd ? 200 : 2000;
     pair_.side(0).fill(0, 2 * bytes, 0x21);
-    // The cells of both writes come backwards where that is allowed.
+    // The cells of both writes arrive in reverse order if the service allows it.
     if (type == QpType::kRc) {
       pair_.pipe.set_filter(
           [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kHold : Verdict::kPass; });
@@ -267,7 +268,7 @@ TEST_F(SanRmpRc, SAN_RMP_12_one_shot_on_every_service_and_in_any_order) {
   }
 }
 
-/// Whatever the service, and under an old number too.
+/// Every service refuses inbound RDMA, also a request that repeats an old number.
 TEST(SanNodeAdapter, SAN_NODE_04_an_endnode_without_inbound_rdma_refuses_it_on_every_way) {
   covers("SAN-NODE-04");
   AdapterLimits limits;
@@ -302,7 +303,7 @@ TEST(SanNodeAdapter, SAN_NODE_04_an_endnode_without_inbound_rdma_refuses_it_on_e
       EXPECT_TRUE(pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).empty());
     }
   }
-  // A read that comes under the number of something that was executed.
+  // A read that carries the number of a request that was already executed.
   AdapterPair pair(256, limits);
   const auto qps = pair.connect({});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(8192, 64)}), PostResult::kOk);
@@ -346,7 +347,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
                     64, kReadWrite};
     return side.adapter->post_send(*qps_[0], request);
   };
-  // Several segments for data, none for a bind (C-34).
+  // An operation on data takes several segments; a bind takes none (C-34).
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 64)}), PostResult::kOk);
   EXPECT_EQ(post(1, segments), PostResult::kOk);
   EXPECT_EQ(post(2, {}, SendOpcode::kBindWindow), PostResult::kOk);
@@ -355,7 +356,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
   pair_.run(20);
   ASSERT_EQ(side.completions.size(), 2U);
   for (const WorkCompletion& done : side.completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
-  // Whichever segment is bad, the post takes it, and the fault shows as a completion of that WQE.
+  // The post accepts a request with a bad segment; the fault is reported by the completion of that WQE.
   for (Sge& bad : segments) {
     const Sge good = std::exchange(bad, Sge{bad.addr, bad.length, Lkey(0x1234)});
     ASSERT_EQ(post(5, segments), PostResult::kOk);
@@ -366,7 +367,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
     bad = good;
     connect();
   }
-  // And at processing time: a segment that was good when posted, and whose region ended since.
+  // The check is made at processing time: this segment's region ends between the post and the processing.
   const auto ending =
       side.adapter->memory().reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 4096}).value();
   const Sge gone{ending.addr, 64, ending.lkey};
@@ -390,7 +391,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02_each_violated_check_gives_an_error_completion_an
   const auto unreadable =
       memory.reg_mr(side.pd, side.memory, Access::kNoLocalRead | Access::kLocalWrite).value();
   const Lkey old = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value().lkey;
-  // Keys rest as long as they can: one after the other is used until the entry comes round again.
+  // A freed entry is used again only after all others: register until the old key's entry has a new key.
   ASSERT_TRUE(memory.dereg_mr(old).ok());
   for (uint32_t i = 0; i < side.adapter->limits().keys; ++i) {
     const auto next = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
@@ -479,7 +480,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
 TEST_F(TptLocalRc, TPT_LOCAL_03_a_bad_receive_segment_stores_nothing) {
   covers("TPT-LOCAL-03");
   PairSide& owner = pair_.side(1);
-  // The good segment before it, too, stays as it was.
+  // The good segment before the bad one also stays unchanged.
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {owner.sge(0, 128), Sge{owner.region.addr, 512, Lkey(0x99)}}),
             PostResult::kOk);
   const std::vector<std::byte> before = owner.memory;
@@ -511,7 +512,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_03_one_bad_segment_and_nothing_is_transferred) {
   EXPECT_EQ(last_status(), WcStatus::kLocalProtection);
   EXPECT_EQ(pair_.pipe.sent_by(0).size(), cells_before);
   EXPECT_EQ(pair_.side(1).memory, before);
-  // All good: carried out, and a CQE comes back.
+  // With good segments the request is carried out, and a CQE reports it.
   connect();
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 10, {pair_.side(1).sge(0, 4096)}), PostResult::kOk);
   const std::array<Sge, 2> good{side.sge(0, 600), side.sge(1000, 600)};

@@ -1,6 +1,6 @@
 // SAN-LMP, SAN-RMP-03 and SAN-RMP-11: effective, virtual and physical addresses. A small virtual memory
-// manager plays the operating system (O-28); physical memory is a buffer of the test. The owner of the memory
-// is side 1 of two adapters, side 0 is the remote process.
+// manager plays the operating system (O-28); a buffer of the test is the physical memory. Side 1 of two
+// adapters owns the memory, side 0 is the remote process.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr ProcessId kOwner{7};
 constexpr ProcessId kOther{8};
 constexpr uint64_t kCode = 0x1'2345'6789;  // effective segment IDs
 constexpr uint64_t kHeap = 0xA'BCDE'F012;
-constexpr uint64_t kUpper = 0x0'0000'0042;  // upper bits of the virtual address of kHeap
+constexpr uint64_t kUpper = 0x0'0000'0042;  // upper bits of kHeap's virtual address
 constexpr Access kBind = Access::kLocalWrite | Access::kWindowBind;
 constexpr Access kFull = kBind | Access::kRemoteRead | Access::kRemoteWrite;
 
@@ -31,7 +31,7 @@ uint64_t virtual_page(uint64_t upper, uint32_t page) {
   return join_address({upper, page, 0}) / kSpacePageBytes;
 }
 
-/// The operating system's part: segment tables, page table, and what of it is swapped out.
+/// The operating system's part: segment tables, a page table and the swapping of pages.
 class Vmm final : public MemoryManager {
  public:
   Vmm() : frames_(static_cast<std::byte*>(std::aligned_alloc(kSpacePageBytes, kFrames * kSpacePageBytes))) {
@@ -79,10 +79,10 @@ class SanLmp : public ::testing::Test {
     vmm_.tables[kOwner] = {{.id = kHeap, .upper = kUpper}};
     vmm_.tables[kOther] = {{.id = kCode, .upper = 0x99}};
     for (uint32_t page = 0; page < 4; ++page) vmm_.enter(kUpper, page, 3 - page);  // in reverse order
-    ASSERT_TRUE(table_.dereg_mr(owner_.region.lkey).ok());  // of the process's own address
+    ASSERT_TRUE(table_.dereg_mr(owner_.region.lkey).ok());  // its address is not that of a user process
     ASSERT_TRUE(spaces_.assign(owner_.pd, kOwner, ProcessMode::kUser).ok());
   }
-  /// The process opens a QP and has its pages mapped.
+  /// The process opens a QP, and its pages are mapped.
   void open() {
     spaces_.open_qp(owner_.pd);
     ASSERT_TRUE(spaces_.map_local_page(join_address({kUpper, 0, 0}), 4 * kSpacePageBytes).ok());
@@ -99,7 +99,7 @@ class SanLmp : public ::testing::Test {
     return table_.visit_local(owner_.pd, {addr, bytes, region.lkey}, kind,
                               [&](std::byte* at, uint64_t /*bytes*/) { at_.push_back(at); });
   }
-  /// What side 0's RDMA write to `address` ends with.
+  /// @return the completion status of side 0's RDMA write to `address`
   WcStatus write_to(uint64_t address, Rkey key, uint32_t bytes = 64) {
     if (qps_[0] == nullptr || !alive_) qps_ = pair_.connect({.type = QpType::kRc});
     pair_.side(0).fill(0, bytes, 0x30);
@@ -163,7 +163,7 @@ TEST_F(SanLmp, SAN_LMP_05_the_page_table_entry_gives_the_page_and_its_protection
   test::covers("SAN-LMP-05");
   open();
   const MemoryRegion region = heap();
-  // Over a page border: two pages, which do not lie side by side.
+  // An access across a page border: the two pages are not adjacent in memory.
   ASSERT_EQ(local(region, effective(kHeap, 1, 4090), 12), AccessFault::kNone);
   EXPECT_EQ(at_, (std::vector<std::byte*>{vmm_.frame(2) + 4090, vmm_.frame(1)}));
   PageEntry entry = vmm_.pages[virtual_page(kUpper, 1)];
@@ -198,10 +198,10 @@ TEST_F(SanLmp, SAN_LMP_06_user_processes_have_effective_addresses_only) {
   EXPECT_FALSE(reg(owner_.pd, AddressKind::kPhysical, reinterpret_cast<uintptr_t>(vmm_.frame(0))));
   EXPECT_TRUE(reg(owner_.pd, AddressKind::kEffective, effective(kHeap, 0)));
   EXPECT_TRUE(reg(kernel, AddressKind::kVirtual, address));
-  // The segment table is private to one process.
+  // The segment table belongs to one process.
   EXPECT_FALSE(spaces_.to_virtual(kOther, effective(kHeap, 0)));
 
-  // No other way to register takes an address of a user process.
+  // A user process's domain cannot register memory in any other way.
   const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
   const std::array<std::byte*, 1> page{vmm_.frame(0)};
   const PageList pages{.pages = page, .page_bytes = kSpacePageBytes, .length = 64};
@@ -211,12 +211,12 @@ TEST_F(SanLmp, SAN_LMP_06_user_processes_have_effective_addresses_only) {
   const MemoryRegion region = heap();
   EXPECT_FALSE(table_.rereg_mr(region.lkey, {.memory = frame}).ok());
   EXPECT_TRUE(local(region, effective(kHeap, 0), 8) == AccessFault::kNone) << "it is as it was";
-  // In kernel mode, and in a domain of no process, each of them is taken.
+  // A domain in kernel mode, or of no process, can register in each of those ways.
   EXPECT_TRUE(table_.reg_mr(kernel, frame, kFull).ok());
   EXPECT_TRUE(table_.reg_pages(kernel, pages, kFull).ok());
 }
 
-/// A domain in which an address was registered before cannot become a user process's.
+/// A domain with a registration cannot be assigned to a user process.
 TEST_F(SanLmp, SAN_LMP_06_a_user_process_begins_with_nothing) {
   test::covers("SAN-LMP-06");
   const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
@@ -225,7 +225,7 @@ TEST_F(SanLmp, SAN_LMP_06_a_user_process_begins_with_nothing) {
   EXPECT_FALSE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
   EXPECT_TRUE(table_.reg_mr(pd, frame, kFull).ok()) << "nothing has changed";
   EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kKernel).ok());
-  // Nor does a region come from another domain, or go to one.
+  // A region cannot move from another domain into the process's domain, or out of it.
   EXPECT_FALSE(table_.rereg_mr(region.lkey, {.pd = owner_.pd}).ok());
   EXPECT_FALSE(table_.share_mr(owner_.pd, region.lkey, kFull).ok());
   const MemoryRegion own = heap();
@@ -234,7 +234,7 @@ TEST_F(SanLmp, SAN_LMP_06_a_user_process_begins_with_nothing) {
   EXPECT_TRUE(table_.share_mr(owner_.pd, own.lkey, kFull).ok()) << "within the process";
 }
 
-/// The number of a protection domain that has ended says nothing of the next one that gets it.
+/// When a protection domain ends and its number is used again, the next domain belongs to no process.
 TEST_F(SanLmp, SAN_LMP_02_the_next_domain_of_a_number_is_of_no_process) {
   test::covers("SAN-LMP-02");
   const PdId pd = owner_.adapter->alloc_pd().value();
@@ -249,14 +249,14 @@ TEST_F(SanLmp, SAN_LMP_02_the_next_domain_of_a_number_is_of_no_process) {
   EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
 }
 
-TEST_F(SanLmp, SAN_LMP_02_nobody_reaches_an_address_of_another_process) {
+TEST_F(SanLmp, SAN_LMP_02_no_process_reaches_an_address_of_another_process) {
   test::covers("SAN-LMP-02");
   open();
   const PdId other = owner_.adapter->alloc_pd().value();
   ASSERT_TRUE(spaces_.assign(other, kOther, ProcessMode::kUser).ok());
   EXPECT_FALSE(spaces_.reg_addresses(other, AddressKind::kEffective, effective(kHeap, 0), 64, kFull).ok());
   EXPECT_FALSE(spaces_.assign(other, kOwner, ProcessMode::kUser).ok()) << "it cannot become the other one";
-  // With the other's key, from a QP of its own: an error completion, and nothing is read.
+  // With the other process's key, its own QP gets an error completion and reads nothing.
   const MemoryRegion region = heap();
   QueuePair* own = nullptr;
   {
@@ -280,7 +280,7 @@ TEST_F(SanLmp, SAN_LMP_08_the_segment_table_is_fetched_once_for_a_process) {
   for (int i = 0; i < 5; ++i) pair_.make_qp(1, config);
   EXPECT_EQ(vmm_.fetches[kOwner], 1) << "five QPs, one table";
   EXPECT_EQ(spaces_.fetches(), 1U);
-  // The driver hears of changes from then on, and the copy follows.
+  // The driver tells the adapter each change of the segment table, and the adapter's copy follows.
   EXPECT_FALSE(spaces_.to_virtual(kOwner, effective(kCode, 0)));
   spaces_.segment_table_update(kOwner, {.id = kCode, .upper = 5});
   EXPECT_TRUE(spaces_.to_virtual(kOwner, effective(kCode, 0)));
@@ -326,7 +326,7 @@ TEST_F(SanLmp, SAN_LMP_10_a_segment_table_update_reaches_every_qp_of_the_process
   spaces_.segment_table_update(kOwner, {.id = kHeap, .upper = kUpper, .valid = false});
   post_on_all(WcStatus::kLocalProtection);
   spaces_.segment_table_update(kOwner, {.id = kHeap, .upper = kUpper});
-  for (QueuePair* qp : mine) {  // UC: a failed Send stops the send queue until it is started again
+  for (QueuePair* qp : mine) {  // UC: a failed Send stops the send queue until modify_qp() restarts it
     QpAttr attr;
     attr.state = QpState::kRts;
     ASSERT_EQ(owner_.adapter->modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
@@ -345,7 +345,7 @@ TEST_F(SanLmp, SAN_LMP_11_map_local_page_makes_a_page_reachable) {
   EXPECT_EQ(local(region, effective(kHeap, 1), 1), AccessFault::kNotMapped) << "this page and no other";
   EXPECT_FALSE(spaces_.map_local_page(join_address({kUpper, 3, 0}), 2 * kSpacePageBytes).ok());
   EXPECT_EQ(local(region, effective(kHeap, 3), 1), AccessFault::kNotMapped) << "all of a range, or nothing";
-  // A kernel process hands over virtual addresses, or physical ones.
+  // A kernel process names virtual or physical addresses.
   const PdId kernel = owner_.adapter->alloc_pd().value();
   ASSERT_TRUE(spaces_.assign(kernel, ProcessId{1}, ProcessMode::kKernel).ok());
   const auto where = [&](AddressKind kind, uint64_t address) {
@@ -370,7 +370,7 @@ TEST_F(SanLmp, SAN_LMP_12_a_remote_access_to_a_page_never_mapped_is_an_event_at_
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].address, join_address({kUpper, 2, 32}));
   EXPECT_EQ(vmm_.frame(1)[32], std::byte{0});
-  // The handler maps it; then the same access works.
+  // The handler maps the page; then the same access succeeds.
   ASSERT_TRUE(spaces_.map_local_page(join_address({kUpper, 2, 0}), 1).ok());
   EXPECT_EQ(write_to(effective(kHeap, 2, 32), region.rkey), WcStatus::kSuccess);
   EXPECT_EQ(std::memcmp(vmm_.frame(1) + 32, pair_.side(0).memory.data(), 64), 0);
@@ -413,7 +413,7 @@ TEST_F(SanLmp, SAN_LMP_14_a_page_that_was_swapped_out_comes_back_and_the_transfe
   PageEntry out = vmm_.pages[virtual_page(kUpper, 0)];
   out.valid = false;
   spaces_.page_changed(out);
-  vmm_.enter(kUpper, 0, 6);  // it comes back elsewhere
+  vmm_.enter(kUpper, 0, 6);  // swapped in to another frame
   vmm_.brings_back = true;
   EXPECT_EQ(write_to(effective(kHeap, 0, 0), region.rkey, 4096), WcStatus::kSuccess);
   EXPECT_EQ(vmm_.page_ins, 1);
@@ -422,13 +422,13 @@ TEST_F(SanLmp, SAN_LMP_14_a_page_that_was_swapped_out_comes_back_and_the_transfe
   EXPECT_TRUE(page_faults().empty());
 }
 
-TEST_F(SanLmp, SAN_LMP_15_what_the_manager_changes_holds_at_once) {
+TEST_F(SanLmp, SAN_LMP_15_changes_of_the_manager_take_effect_at_once) {
   test::covers("SAN-LMP-15");
   open();
   const MemoryRegion region = heap();
   ASSERT_EQ(write_to(effective(kHeap, 0), region.rkey), WcStatus::kSuccess);
   EXPECT_NE(vmm_.frame(3)[0], std::byte{0});
-  // Swapped out: the cached translation is not used.
+  // The page is swapped out: the adapter must not use the cached translation.
   std::memset(vmm_.frame(3), 0, kSpacePageBytes);
   PageEntry entry = vmm_.pages[virtual_page(kUpper, 0)];
   entry.valid = false;
@@ -436,7 +436,7 @@ TEST_F(SanLmp, SAN_LMP_15_what_the_manager_changes_holds_at_once) {
   EXPECT_EQ(write_to(effective(kHeap, 0), region.rkey), WcStatus::kRemoteOperation);
   EXPECT_EQ(vmm_.page_ins, 1) << "it was asked for and did not come";
   EXPECT_EQ(vmm_.frame(3)[0], std::byte{0});
-  // Swapped in at another place.
+  // The page is swapped in to another frame.
   entry = vmm_.enter(kUpper, 0, 5);
   spaces_.page_changed(entry);
   EXPECT_EQ(write_to(effective(kHeap, 0), region.rkey), WcStatus::kSuccess);

@@ -1,5 +1,6 @@
-// SAN-XPORT and SAN-STRIPE over more than one path, and reliable datagrams over more than one node: what
-// holds whatever way cells take.
+// SAN-XPORT and SAN-STRIPE over several paths, and reliable datagrams to several nodes: properties that do
+// not
+// depend on the path of a cell.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,7 +42,7 @@ TEST(SanPaths, SAN_XPORT_09_acknowledgements_take_another_way_than_what_they_ans
   EXPECT_EQ(far.bytes_at(0, 20'000), near.bytes_at(0, 20'000));
   EXPECT_EQ(far.bytes_at(30'000, 20'000), near.bytes_at(0, 20'000));
   EXPECT_EQ(near.bytes_at(40'000, 5'000), far.bytes_at(60'000, 5'000));
-  // Refused for its key: the NAK comes the other way, too.
+  // The write is refused for its key; the NAK takes the other path too.
   SendRequest bad = request(SendOpcode::kRdmaWrite, data, far, 0);
   bad.rkey = Rkey(far.region.rkey.value() ^ 0x100);
   ASSERT_EQ(near.adapter->post_send(*qps[0], bad), PostResult::kOk);
@@ -54,7 +55,7 @@ TEST(SanPaths, SAN_XPORT_09_acknowledgements_take_another_way_than_what_they_ans
   EXPECT_EQ(paths.cells(1, 0), 0U);
 }
 
-/// Two adapters with two ports each: a switch between the first ports, another between the second ones.
+/// Two adapters with two ports each: one switch joins the first ports, another switch the second ports.
 class TwoSwitchesApart : public AdapterSides {
  public:
   TwoSwitchesApart() {
@@ -73,7 +74,7 @@ class TwoSwitchesApart : public AdapterSides {
   }
   ~TwoSwitchesApart() override { remove_sides(); }
 
-  /// Both QPs in RTS over the first switch, with the second as alternate path.
+  /// Connects both QPs over the first switch up to RTS, with the second switch as alternate path.
   std::array<QueuePair*, 2> connect_with_alternate() {
     const std::array<QueuePair*, 2> qps{make_qp(0, {}), make_qp(1, {})};
     for (const int i : {0, 1}) {
@@ -94,7 +95,7 @@ class TwoSwitchesApart : public AdapterSides {
   }
 
   std::vector<std::unique_ptr<TestFabric>> fabrics;
-  bool first_is_dead = false;  // its switch forwards nothing any more
+  bool first_is_dead = false;  // the first switch forwards nothing
 
  private:
   [[nodiscard]] Instant now() const override { return fabrics[1]->clock.now(); }
@@ -108,7 +109,7 @@ class TwoSwitchesApart : public AdapterSides {
   }
 };
 
-/// The switch dies, which takes both links with it, or the far link alone goes.
+/// Either the switch dies and takes both links along, or only the far link fails.
 TEST(SanPaths, SAN_XPORT_05_no_request_fails_when_the_switch_or_a_link_of_one_path_dies) {
   for (const uint32_t first_cut : {0U, 1U}) {
     TwoSwitchesApart paths;
@@ -149,15 +150,16 @@ TEST(SanPaths, SAN_XPORT_05_no_request_fails_when_the_switch_or_a_link_of_one_pa
   }
 }
 
-/// Two adapters of one host: what is posted on a queue pair leaves by the adapter that it belongs to, and the
-/// other one has work only when the program gives it some.
+/// Two adapters in one host: each queue pair's requests leave through its own adapter. The other adapter
+/// sends
+/// only what the program posts on its queue pairs.
 TEST(SanPaths, SAN_STRIPE_04_the_traffic_of_a_queue_pair_never_leaves_its_adapter) {
   covers("SAN-STRIPE-04");
   TestFabricConfig config;
   config.switching = small_switch();
   config.nodes = 3;
   config.switching.link.cell_payload_bytes = 256;
-  AdapterStar star(config);  // sides 0 and 1 are the host's, side 2 the peer
+  AdapterStar star(config);  // the host has sides 0 and 1; side 2 is the peer
   const auto cells_of = [&star](int adapter) {
     return star.fabric.count(static_cast<uint32_t>(adapter) + 1, fabric::SwitchPortCounter::kCellsIn);
   };
@@ -202,8 +204,9 @@ TEST(SanPaths, SAN_STRIPE_02_one_path_delivers_late_and_the_data_is_right) {
   }
 }
 
-/// Sends `count` numbered messages of `bytes` from side 0 and gives receive WQEs late; both sides see every
-/// one once, in the order of posting, with its own data.
+/// Sends `count` numbered messages of `bytes` bytes from side 0; side 1 posts its receive WQEs late. Both
+/// sides
+/// see each message once, in the order of posting, with its own data.
 void expect_in_order(AdapterSides& sides, std::array<QueuePair*, 2> qps, uint32_t count, uint32_t bytes,
                      const Destination& dest = {}) {
   constexpr uint32_t kSlots = 64;
@@ -246,7 +249,7 @@ void expect_in_order(AdapterSides& sides, std::array<QueuePair*, 2> qps, uint32_
       idle = 0;
     }
     far.completions.clear();
-    // A few at a time, and the next ones late: nothing was left for three turns.
+    // Post a few receive WQEs at a time, three turns after the last one was used.
     starved = lent == seen ? starved + 1 : 0;
     while (starved >= 3 && lent < count && lent < seen + 24) {
       ASSERT_EQ(sides.post_recv(1, *qps[1], lent, {far.sge(lent % kSlots * kSlotBytes, kSlotBytes)}),
@@ -286,7 +289,7 @@ TEST(SanPaths, SAN_XPORT_17_ten_thousand_messages_arrive_in_order_between_two_rd
   EXPECT_GT(paths.cells(1, 0), 5'000U);
 }
 
-/// Nodes 1 and 2 around a switch talk with node 0.
+/// Node 0 exchanges messages with nodes 1 and 2 around one switch.
 class RdStar : public ::testing::Test {
  protected:
   RdStar() {
@@ -340,7 +343,7 @@ TEST_F(RdStar, SAN_XPORT_10_one_queue_pair_exchanges_with_three_on_two_nodes) {
     EXPECT_EQ(done.status, WcStatus::kSuccess);
     if (done.opcode != WcOpcode::kRecv) continue;
     ++senders[{done.src_lid.value(), done.src_qpn.value()}];
-    // Which peer's data lies there is told by who sent it.
+    // The completion's source tells which peer's data is in the buffer.
     for (uint64_t i = 0; i < peers.size(); ++i) {
       if (done.src_qpn != star->side(peers[i].node).adapter->qpn(*peers[i].qp) ||
           done.src_lid.value() != peers[i].node + 1)

@@ -1,5 +1,6 @@
-// SAN-QP and SAN-CQ: queue pairs and completion queues as their consumer sees them. This file includes
-// nothing but what a consumer of the verbs may include.
+// SAN-QP and SAN-CQ: queue pairs and completion queues as a consumer sees them. This file includes only
+// headers
+// that a consumer of the verbs may include.
 #include <set>
 
 #include "tests/support/adapter_pair.h"
@@ -30,17 +31,17 @@ constexpr bool names_a_service = requires(T attributes) {
 
 TEST_F(SanQp, SAN_QP_01_the_verbs_are_the_only_way_in) {
   covers("SAN-QP-01");
-  // A consumer gets names of queues, not their insides: nothing but the verbs takes them.
+  // A consumer holds references to queues of incomplete type; only the verbs look inside.
   EXPECT_FALSE(can_be_looked_into<QueuePair>);
   EXPECT_FALSE(can_be_looked_into<CompletionQueue>);
-  // One QP is both queues: each has its own WQEs, up to what was asked for.
+  // One QP is both queues; each has as many WQEs as the consumer asked for.
   const auto qps = pair.connect({.send_wqes = 2, .recv_wqes = 3});
   const Sge sge = pair.side(0).sge(0, 64);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(send(*qps[0], sge), PostResult::kOk);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.post_recv(0, *qps[0], 1, {sge}), PostResult::kOk);
   EXPECT_EQ(send(*qps[0], sge), PostResult::kWouldBlock);
   EXPECT_EQ(pair.post_recv(0, *qps[0], 1, {sge}), PostResult::kWouldBlock);
-  // The adapter, not the call, executes them.
+  // The adapter executes the requests when it is polled, not in the post.
   EXPECT_TRUE(pair.pipe.trace().empty());
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
@@ -53,7 +54,7 @@ TEST_F(SanQp, SAN_QP_01_the_verbs_are_the_only_way_in) {
 TEST_F(SanQp, SAN_QP_02_addresses_are_translated_and_validated_before_memory_is_touched) {
   covers("SAN-QP-02");
   PairSide& side = pair.side(0);
-  // Translated: the consumer's address is no address of this process.
+  // Addresses are translated: the consumer's address is not an address of this process.
   const auto mapped =
       adapter().memory().reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 0x1000}).value();
   auto qps = pair.connect({});
@@ -62,7 +63,8 @@ TEST_F(SanQp, SAN_QP_02_addresses_are_translated_and_validated_before_memory_is_
   ASSERT_EQ(send(*qps[0], {.addr = 0x1000 + 100, .length = 64, .lkey = mapped.lkey}), PostResult::kOk);
   pair.run(20);
   EXPECT_EQ(pair.side(1).bytes_at(0, 64), side.bytes_at(100, 64));
-  // Validated: page zero, and beyond the region. Reading either would end this program or show on the wire.
+  // Addresses are validated: page zero and beyond the region. Reading either would crash the test or send
+  // cells.
   for (const uint64_t addr : {uint64_t{8}, 0x1000 + mapped.length - 63}) {
     qps = pair.connect({});
     pair.pipe.clear_trace();
@@ -91,7 +93,7 @@ TEST_F(SanQp, SAN_QP_03_a_qp_belongs_to_one_adapter) {
   reset.state = QpState::kReset;
   EXPECT_EQ(other.modify_qp(*qps[0], reset, adapter::kQpAttrState), ModifyResult::kBadValue);
   EXPECT_FALSE(other.destroy_qp(qps[0]).ok());
-  // Nor do its completion queues serve another adapter.
+  // The completion queues of one adapter do not serve another one.
   QpConfig shared{.pd = pair.side(1).pd, .send_cq = pair.side(0).cq, .recv_cq = pair.side(1).cq};
   EXPECT_FALSE(other.create_qp(shared).ok());
   std::swap(shared.send_cq, shared.recv_cq);
@@ -99,7 +101,7 @@ TEST_F(SanQp, SAN_QP_03_a_qp_belongs_to_one_adapter) {
   CompletionQueue* idle = adapter().create_cq(8).value();
   EXPECT_FALSE(other.destroy_cq(idle).ok());
   EXPECT_TRUE(adapter().destroy_cq(idle).ok());
-  // All of that has changed nothing.
+  // The refused calls have changed nothing.
   EXPECT_EQ(adapter().query_qp(*qps[0]).state, QpState::kRts);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {theirs}), PostResult::kOk);
   adapter().ring_send(*qps[0]);
@@ -127,7 +129,7 @@ TEST_F(SanQp, SAN_QP_04_the_service_is_chosen_at_creation_and_stays) {
   covers("SAN-QP-04");
   EXPECT_TRUE(names_a_service<QpConfig>);
   EXPECT_FALSE(names_a_service<QpAttr>) << "what modify_qp() takes";
-  // What only another service has is refused later, state by state.
+  // modify_qp() refuses an attribute of another service in each state.
   QpAttr attr;
   attr.state = QpState::kRtr;
   attr.dlid = Lid(2);
@@ -143,7 +145,7 @@ TEST_F(SanQp, SAN_QP_04_the_service_is_chosen_at_creation_and_stays) {
     const uint32_t always = adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort;
     EXPECT_NE(adapter().modify_qp(*qp, init, always | wrong), ModifyResult::kOk);
     ASSERT_EQ(adapter().modify_qp(*qp, init, always | right), ModifyResult::kOk);
-    // UC is bound to a peer and acknowledges nothing; RC needs more than that; RD and UD are not bound.
+    // UC is bound to a peer without acknowledgements. RC needs more attributes; RD and UD are not bound.
     EXPECT_EQ(adapter().modify_qp(*qp, attr, bind_to_a_peer) == ModifyResult::kOk, type == QpType::kUc);
   }
 }

@@ -1,4 +1,4 @@
-// SAN-XPORT: what the services promise under loss, duplication and late receivers.
+// SAN-XPORT: the services under loss, duplication and late receivers.
 #include <numeric>
 
 #include "base/endian.h"
@@ -66,7 +66,7 @@ TEST_F(SanXport, SAN_XPORT_03_a_lost_cell_is_repeated_under_its_number) {
     expect_all_good(0, 1);
     expect_all_good(1, 1);
     EXPECT_EQ(pair.side(1).bytes_at(0, 1000), pair.side(0).bytes_at(0, 1000));
-    // The pipe traces what passed: the dropped cell shows once, under its own numbers.
+    // The pipe records cells that passed: the dropped cell appears once, with its original numbers.
     size_t seen = 0;
     for (const TracedCell* cell : pair.pipe.sent_by(0, Opcode::kSend)) {
       EXPECT_EQ(cell->view.psn, Psn(100));
@@ -109,7 +109,7 @@ TEST_F(SanXport, SAN_XPORT_04_loss_and_late_receivers_stay_unseen) {
       post(*qps[0], static_cast<uint32_t>(posted % 32) * 1024, 700, posted);
       ++posted;
     }
-    pair.run(20);  // the receive WQE comes late on purpose
+    pair.run(20);  // the receive WQE is posted late on purpose
     while (received < kMessages && received < pair.side(1).completions.size() + 3) {
       ASSERT_EQ(pair.post_recv(1, *qps[1], received,
                                {pair.side(1).sge(static_cast<uint32_t>(received) * 1024, 1024)}),
@@ -133,7 +133,7 @@ TEST_F(SanXport, SAN_XPORT_06_acknowledged_before_the_consumer_looks) {
   auto qps = pair.connect({.type = QpType::kRc});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
   post(*qps[0], 0, 100, 1);
-  for (int i = 0; i < 50; ++i) {  // the consumer of side 1 never polls its CQ
+  for (int i = 0; i < 50; ++i) {  // side 1's consumer never polls its CQ
     adapter(0).poll(pair.clock.now());
     adapter(1).poll(pair.clock.now());
     pair.clock.advance(std::chrono::microseconds(10));
@@ -170,7 +170,7 @@ TEST_F(SanXport, SAN_FRAME_04_an_ack_fits_one_conformance_flit) {
   for (const TracedCell* cell : pair.pipe.sent_by(1)) EXPECT_LE(cell->bytes.size(), 96U);
 }
 
-TEST_F(SanXport, SAN_XPORT_11_rd_repairs_what_is_lost_on_the_way_to_each_of_many) {
+TEST_F(SanXport, SAN_XPORT_11_rd_repairs_losses_to_each_of_many_nodes) {
   covers("SAN-XPORT-11");
   const QpConfig config{.type = QpType::kRd};
   QueuePair* from = pair.make_qp(0, config);
@@ -263,16 +263,16 @@ TEST_F(SanXport, SAN_XPORT_14_ud_neither_repeats_nor_reports) {
   expect_all_good(0, 1);
   EXPECT_TRUE(pair.side(1).completions.empty());
   EXPECT_EQ(sent[0], 1) << "lost, and not sent again";
-  EXPECT_EQ(sent[1], 0) << "nobody reports it";
+  EXPECT_EQ(sent[1], 0) << "the receiver sends no report";
 }
 
-/// What the catalogue maps TPT's transports to (its section 2): TCP and SCTP are RC, UDP is UD.
+/// The catalogue (section 2) maps TPT's transports: TCP and SCTP are RC, UDP is UD.
 TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_and_low_in_state) {
   covers("TPT-XPORT-01");
   const auto qps = pair.connect({.type = QpType::kRc});
   const auto others = pair.connect({.type = QpType::kRc});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
-  // What another queue pair of the same node says is sent to one that is tied to its neighbour.
+  // Redirect a cell of one queue pair to another queue pair that is bound to its neighbour.
   std::vector<std::byte> misled;
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& bytes) {
     if (from == 0) misled = bytes;
@@ -293,7 +293,7 @@ TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_an
   expect_all_good(0, 1);
   expect_all_good(1, 1);
 
-  // UD: no connection, any number of peers, nothing kept for any of them, and nobody hears of a loss.
+  // UD: no connection, any number of peers, no state for any of them, no report of a loss.
   const auto bytes_for = [&](QpType type) {
     const QpConfig config{.type = type, .send_wqes = 1, .recv_wqes = 1, .sges = 1};
     const uint64_t before = allocated_bytes();
@@ -314,7 +314,7 @@ TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_an
   }
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kUdSend).size(), 50U);
 
-  // Management software uses it: the management number is given to a UD queue pair and to no other.
+  // Management software uses UD: only a UD queue pair can have the management number.
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kRd, QpType::kUd}) {
     const QpConfig config{.type = type,
                           .pd = pair.side(0).pd,
@@ -325,7 +325,7 @@ TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_an
   }
 }
 
-/// No end-to-end context: as many remote nodes as one likes, on an adapter that has none to give.
+/// UD needs no end-to-end context: it reaches any number of nodes on an adapter without contexts.
 TEST(SanXportLimits, SAN_XPORT_14_ud_needs_no_context) {
   covers("SAN-XPORT-14");
   AdapterLimits limits;

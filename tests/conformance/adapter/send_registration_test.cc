@@ -1,4 +1,4 @@
-// TPT-REG-02..07: registration through the send queue, with both of its error options, between two adapters.
+// TPT-REG-02..07: registration through the send queue between two adapters, with both error options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class SendRegistrationRow : public ::testing::Test {
     return pair_.side(side).adapter->query_qp(*qps_[static_cast<size_t>(side)]).state;
   }
 
-  /// A reserved region with four pages of side 0's memory, the last one first, staged for it.
+  /// Reserves a region and stages four pages of side 0's memory for it, the last page first.
   MemoryRegion reserve() {
     const MemoryRegion region = table().reserve_mr(near().pd, true).value();
     return stage(region.lkey);
@@ -47,7 +47,7 @@ class SendRegistrationRow : public ::testing::Test {
     for (uint64_t page = 4; page-- > 0;) pages.push_back(near().memory.data() + kStaged + page * kPage);
     return table().stage(lkey, PageList{.pages = pages, .length = 4 * kPage}).value();
   }
-  /// The bytes of that region, in the order of its addresses.
+  /// The bytes of that region in the order of its addresses.
   [[nodiscard]] std::vector<std::byte> staged_bytes(uint64_t offset, uint64_t bytes) {
     std::vector<std::byte> out;
     for (uint64_t i = offset; i < offset + bytes; ++i)
@@ -88,7 +88,7 @@ class SendRegistrationRow : public ::testing::Test {
     return kinds;
   }
 
-  static constexpr uint64_t kStaged = 512 * 1024;  // where the pages lie
+  static constexpr uint64_t kStaged = 512 * 1024;  // offset of the staged pages
   AdapterPair pair_;
   std::array<QueuePair*, 2> qps_{};
 };
@@ -110,8 +110,9 @@ TEST_F(SendRegistrationRow, TPT_REG_02_the_mechanism_is_enabled_by_a_field_of_th
   EXPECT_TRUE(table().query(region.lkey.value())->valid);
 }
 
-/// Nothing waits between the registration and the requests that use its keys, the one that names the memory
-/// and the one that gives the peer the right to it.
+/// Three requests follow each other without waiting: the registration, a Send that names the memory and a
+/// Send
+/// that gives the peer the key.
 TEST_F(SendRegistrationRow, TPT_REG_03_the_keys_are_used_behind_the_request_without_waiting) {
   covers("TPT-REG-03");
   connect(SendRegistration::kAnticipatory);
@@ -132,7 +133,7 @@ TEST_F(SendRegistrationRow, TPT_REG_03_the_keys_are_used_behind_the_request_with
   pair_.run();
   expect_completions(0, {{1, WcStatus::kSuccess}, {2, WcStatus::kSuccess}, {3, WcStatus::kSuccess}});
   EXPECT_EQ(far().bytes_at(0, 9000), staged_bytes(100, 9000));
-  // The peer reads what the key that came opens.
+  // The peer reads through the key it has received.
   Rkey came;
   std::memcpy(&came, far().memory.data() + 100'000, sizeof came);
   const Sge into = far().sge(200'000, 5000);
@@ -239,7 +240,7 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
   near().fill(0, 100'000, 5);
   far().fill(300'000, 4096, 9);
   const MemoryRegion good = reserve();
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();  // nothing is staged
+  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();  // nothing is staged for it
   const Sge big = near().sge(0, 100'000);
   const Sge small{.addr = kBase, .length = 64, .lkey = good.lkey};
   ASSERT_EQ(pair_.post_recv(0, *qps_[0], 20, {near().sge(400'000, 4096)}), PostResult::kOk);
@@ -247,11 +248,11 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
                                         write(4, small, 200'000)};
   size_t accepted = 0;
   ASSERT_EQ(near().adapter->post_send(*qps_[0], list, accepted), PostResult::kOk);
-  // Everything of the first request leaves, and the second is reached, before anything is acknowledged.
+  // All cells of the first request leave, and the second request is reached, before an acknowledgement comes.
   for (int turn = 0; turn < 50; ++turn) pair_.run_one(0);
   EXPECT_EQ(state(0), QpState::kSqd);
   EXPECT_TRUE(near().completions.empty()) << "in the order of posting";
-  // Meanwhile the peer sends and reads.
+  // In between the peer sends and reads.
   const Sge message = far().sge(300'000, 4096);
   const Sge into = far().sge(310'000, 4096);
   post(1, {.wr_id = 30, .opcode = SendOpcode::kSend, .sges = {&message, 1}});
@@ -277,7 +278,7 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
   EXPECT_EQ(events(0), std::vector{AsyncEventKind::kSqDrained});
   EXPECT_EQ(state(1), QpState::kRts) << "the peer hears of nothing";
 
-  // Retried: accepted at once, carried out when the queue runs again.
+  // Retry: the queue accepts the requests at once and executes them when it runs again.
   got.clear();
   ASSERT_EQ(stage(bad.lkey).lkey, bad.lkey);
   for (size_t i = 1; i < list.size(); ++i) post(0, list[i]);
@@ -310,7 +311,7 @@ TEST_F(SendRegistrationRow, TPT_REG_06_the_anticipatory_option_stops_everything)
       {{1, WcStatus::kFlushed}, {2, WcStatus::kMwBind}, {3, WcStatus::kFlushed}, {20, WcStatus::kFlushed}});
   EXPECT_EQ(events(0), std::vector{AsyncEventKind::kQpFatal});
   EXPECT_FALSE(table().query(good.lkey.value())->valid);
-  // Nothing comes in any more.
+  // A queue pair in error receives nothing.
   const auto before = near().memory;
   const Sge message = far().sge(0, 64);
   post(1, {.wr_id = 30,
@@ -331,7 +332,7 @@ TEST_F(SendRegistrationRow, TPT_REG_07_one_completion_for_each_request) {
   SendRequest silent = registration(5, reserve().lkey);
   silent.flags = 0;
   post(0, silent);
-  silent.wr_id = 6;  // the same again cannot be carried out
+  silent.wr_id = 6;  // the region is already registered, so this request fails
   post(0, silent);
   pair_.run();
   expect_completions(0, {{0, WcStatus::kSuccess},
@@ -348,7 +349,7 @@ TEST_F(SendRegistrationRow, TPT_REG_07_one_completion_for_each_request) {
 
 // ---- what follows a registration --------------------
 
-/// An invalidation waits for what was posted before it, for that may have to read its memory once more.
+/// A local invalidation waits for earlier requests, because they may have to read the memory again.
 TEST_F(SendRegistrationRow, a_local_invalidate_waits_until_earlier_requests_have_completed) {
   connect(SendRegistration::kReactive);
   near().fill(kStaged, 4 * kPage, 11);
@@ -396,7 +397,7 @@ TEST_F(SendRegistrationRow, a_fenced_registration_waits_for_reads) {
   EXPECT_TRUE(table().query(region.lkey.value())->valid);
 }
 
-/// The peer that has used the key ends it with its last message; the next registration has other keys.
+/// The peer's last message invalidates the key that it used; the next registration has new keys.
 TEST_F(SendRegistrationRow, the_peer_invalidates_and_the_next_registration_has_new_keys) {
   connect(SendRegistration::kReactive);
   const MemoryRegion region = reserve();
@@ -426,7 +427,7 @@ TEST_F(SendRegistrationRow, the_peer_invalidates_and_the_next_registration_has_n
             AccessFault::kWrongInstance);
 }
 
-/// A peer may name RKeys only, and an ordinary region is not ended by work requests.
+/// A peer may invalidate by an RKey only, and work requests do not end an ordinary region.
 TEST_F(SendRegistrationRow, invalidation_ends_only_what_a_request_has_registered) {
   connect(SendRegistration::kReactive);
   const MemoryRegion region = reserve();
@@ -444,7 +445,7 @@ TEST_F(SendRegistrationRow, invalidation_ends_only_what_a_request_has_registered
   EXPECT_EQ(table().invalidate_region(near().pd, near().region.lkey), AccessFault::kWrongType);
   EXPECT_FALSE(table().rereg_mr(region.lkey, {.access = Access::kLocalWrite}).ok());
   EXPECT_FALSE(table().stage(region.lkey, near().memory).ok()) << "it is registered";
-  // Windows hang on it.
+  // A region with a bound window cannot be invalidated.
   const MemoryRegion bound = reserve();
   ASSERT_EQ(table().fill_reserved(near().pd, {bound.lkey, kBase, kFull | Access::kWindowBind}),
             AccessFault::kNone);
@@ -456,7 +457,7 @@ TEST_F(SendRegistrationRow, invalidation_ends_only_what_a_request_has_registered
   EXPECT_EQ(table().invalidate_region(near().pd, bound.lkey), AccessFault::kNone);
 }
 
-/// Cells of a write that was under way are not placed once the registration has ended.
+/// Late cells of a write are not placed after the invalidation.
 TEST_F(SendRegistrationRow, nothing_is_placed_after_the_invalidation) {
   connect(SendRegistration::kReactive);
   const MemoryRegion region = reserve();
@@ -479,7 +480,7 @@ TEST_F(SendRegistrationRow, nothing_is_placed_after_the_invalidation) {
   ASSERT_EQ(near().completions.back().wr_id, 3U);
   ASSERT_EQ(near().completions.back().status, WcStatus::kSuccess);
   const auto before = near().memory;
-  // The same memory under new keys: a late cell is not meant for it.
+  // The same memory has new keys now: a late cell with the old key is refused.
   const MemoryRegion again = stage(region.lkey);
   post(0, registration(4, again.lkey));
   pair_.pipe.set_filter({});

@@ -66,7 +66,7 @@ TEST(PushNode, PUSH_NODE_04_two_hosts_share_a_unit_and_both_move_data) {
   for (uint32_t h = 0; h < 2; ++h) EXPECT_EQ(DriverWorld::taken(world.os(h)), wanted[h]);
   EXPECT_EQ(world.nic().written.size(), 100u);
   EXPECT_EQ(world.unit().clients().size(), 2u);
-  // The unit has an address of its own and lives on when one host is gone.
+  // The unit has its own address and keeps working when one host has gone.
   world.cable_of_host(0).unplug();
   world.os(1).inject(make_ethernet(kLanMac, host_mac(1), 7777));
   world.nic().written.clear();
@@ -74,8 +74,9 @@ TEST(PushNode, PUSH_NODE_04_two_hosts_share_a_unit_and_both_move_data) {
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kLanMac, host_mac(1), 7777)});
 }
 
-/// A host whose adapter has two ports has a session over each: both carry frames at once, and when one link
-/// is cut the session over the other goes on.
+/// A host with a two-port adapter has one session per port. Both carry frames at once; when one link is cut,
+/// the
+/// session over the other one goes on.
 TEST(SanNodePorts, SAN_NODE_03_both_ports_of_a_host_carry_traffic) {
   DriverWorldConfig config;
   config.units = 2;
@@ -106,7 +107,7 @@ TEST(SanNodePorts, SAN_NODE_03_both_ports_of_a_host_carry_traffic) {
     EXPECT_EQ(DriverWorld::taken(world.os(0, u)), in[u]) << "unit " << u;
     EXPECT_GE(cells_of(u + 1) - before[u], kFrames) << "port " << u + 1;
   }
-  // One of several paths is gone.
+  // Cut one of several paths.
   world.cable_of_host(0, 1).unplug();
   world.os(0, 1).inject(out[1].front());
   world.nic(1).inject(in[1].front());
@@ -117,7 +118,7 @@ TEST(SanNodePorts, SAN_NODE_03_both_ports_of_a_host_carry_traffic) {
   EXPECT_TRUE(world.session(0, 1).port_up());
 }
 
-/// Looks for the LAN object's address in the header of every cell.
+/// Records the local addresses in the header of every cell.
 class CellWatch final : public fabric::FlitObserver {
  public:
   void on_flit(uint32_t, std::span<const std::byte> flit) noexcept override {
@@ -143,7 +144,7 @@ TEST(PushNode, PUSH_NODE_05_a_lan_object_outside_the_fabric_is_reached_through_t
   world.nic().inject(make_ethernet(host_mac(0), kLanMac, 2));
   world.run();
   EXPECT_EQ(DriverWorld::taken(world.os()), Frames{make_ethernet(host_mac(0), kLanMac, 2)});
-  // Only the endnodes have fabric addresses: unit 1 and host 2.
+  // Only the endnodes have fabric addresses: LID 1 is the unit, LID 2 the host.
   EXPECT_EQ(watch.lids, (std::set<uint16_t>{1, 2}));
 }
 
@@ -186,7 +187,7 @@ TEST(PushDrv, PUSH_DRV_01_cutting_the_fabric_ends_all_contact) {
   world.run_for(1s);
   EXPECT_TRUE(world.nic().written.empty());
   EXPECT_TRUE(world.os().written.empty());
-  // Plugged in again, they meet again.
+  // Plugged in again, both sides open a session again.
   EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
   world.run_for(3s);
   world.run_until_open();
@@ -197,7 +198,7 @@ TEST(PushDrv, PUSH_DRV_01_cutting_the_fabric_ends_all_contact) {
   EXPECT_EQ(at_lan.back(), make_ethernet(kLanMac, host_mac(0), 3));
 }
 
-/// Headers that a source file of ours includes, and those which they include.
+/// The project's headers that `file` includes, directly or through other headers.
 std::set<std::string> includes_of(const std::string& file, std::set<std::string> seen = {}) {
   const char* root = std::getenv("WEFT_SOURCE");
   std::ifstream in(std::string(root != nullptr ? root : ".") + "/" + file);
@@ -210,7 +211,7 @@ std::set<std::string> includes_of(const std::string& file, std::set<std::string>
   return seen;
 }
 
-/// The channel interface lies below the messaging layer: no adapter header comes up to a driver half.
+/// The channel interface is below the messaging layer: a driver half reaches no adapter header.
 void expect_above_the_channel_interface(const std::set<std::string>& headers) {
   ASSERT_TRUE(headers.contains("session/netdev_session.h"));
   for (const char* below :
@@ -219,9 +220,10 @@ void expect_above_the_channel_interface(const std::set<std::string>& headers) {
   }
 }
 
-/// What the adapter has written is what the NIC sends, and what the NIC has read is what the adapter sends:
-/// a byte changed in that memory meanwhile is changed at the other end. Only the head of an outbound frame is
-/// private, by decisions section 4.
+/// Adapter and NIC share the memory: the NIC sends the bytes that the adapter wrote, and the adapter sends
+/// those
+/// that the NIC read. A byte changed in that memory in between arrives changed. Only the head of an outbound
+/// frame is private (decisions section 4).
 TEST(PushNode, PUSH_NODE_06_adapter_and_nic_work_on_the_same_memory) {
   covers("PUSH-NODE-06");
   constexpr uint32_t kPlace = 500;
@@ -255,7 +257,7 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
   covers("PUSH-DRV-02");
   if (std::getenv("WEFT_SOURCE") == nullptr)
     GTEST_SKIP() << "WEFT_SOURCE is not set; ctest sets it to the source tree";
-  // The half is made of an OS interface and a messaging layer, and of nothing else.
+  // A half is constructed from an OS interface and a messaging layer only.
   static_assert(std::is_constructible_v<host::HostNetdev, session::NetdevSession&, FramePort&,
                                         const host::NicSettings&>);
   static_assert(std::is_base_of_v<FramePort, MemoryFramePort>);
@@ -263,7 +265,7 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
       includes_of("host_driver/host_netdev.h", includes_of("host_driver/host_netdev.cc"));
   ASSERT_TRUE(headers.contains("base/frame_port.h"));
   expect_above_the_channel_interface(headers);
-  // And the messaging layer is the one that reaches it.
+  // The messaging layer is the one that reaches the adapter.
   EXPECT_TRUE(includes_of("session/endpoint.h").contains("adapter/adapter.h"));
 }
 
@@ -277,7 +279,7 @@ TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_in
   headers = includes_of("iou_driver/iou_switching.cc", headers);
   headers = includes_of("iou_driver/nic_config_service.cc", headers);
   expect_above_the_channel_interface(headers);
-  // The NIC is touched through the LAN interface only: no kind of NIC is known to the half.
+  // The half touches the NIC through the LAN interface only and knows no kind of NIC.
   for (const char* nic :
        {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h", "base/tap_port.h"}) {
     EXPECT_FALSE(headers.contains(nic)) << nic;

@@ -1,5 +1,6 @@
-// Pool elements stay writable by the peer after the indication (decisions 2.16, section 4): whatever it
-// writes there later, what leaves a driver half is what that half has checked.
+// The peer can write a pool element after the indication (decisions 2.16, section 4). Whatever it writes
+// later,
+// a driver half passes on only what it has checked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 using Frames = std::vector<std::vector<std::byte>>;
 
-/// The peer's second write, at the worst moment: the frame is checked, its element still in use.
+/// The peer's second write at the worst moment: the frame is checked and its element still in use.
 void rewrite_front(session::NetdevSession& session) {
   const session::InboundFrame* frame = session.front_frame();
   ASSERT_NE(frame, nullptr);
@@ -57,7 +58,7 @@ TEST_F(RewrittenFrame, the_host_delivers_the_head_it_has_checked) {
   EXPECT_EQ(DriverWorld::taken(world.os()), Frames{frame});
 }
 
-/// Rewritten before the check, the new head is the one that is checked: a foreign source does not pass.
+/// A head rewritten before the check is checked in its new form: a foreign source address does not pass.
 TEST_F(RewrittenFrame, a_head_rewritten_while_the_nic_is_busy_is_checked_again) {
   covers("DECISIONS-2.16 DECISIONS-4");
   world.nic().writes_allowed = 0;
@@ -86,8 +87,8 @@ TEST_F(RewrittenFrame, a_head_rewritten_while_the_os_is_busy_is_checked_again) {
   EXPECT_EQ(world.session().state(), session::SessionState::kOpen);
 }
 
-/// A copy for another host is made after the frame went to the LAN: of the head that was checked, not of
-/// what the element holds by then.
+/// The copy for another host, made after the frame went to the LAN, has the head that was checked, not the
+/// element's later content.
 TEST(RewrittenCopy, another_host_gets_the_head_that_was_checked) {
   covers("DECISIONS-2.16 DECISIONS-4");
   DriverWorldConfig config;

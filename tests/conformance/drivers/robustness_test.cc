@@ -1,5 +1,5 @@
-// Rules of decisions sections 2 and 4 that the driver halves keep: shared units, hostile hosts,
-// back-pressure, carrier, replay, offloads.
+// Rules of decisions sections 2 and 4 for the driver halves: shared units, hostile hosts, back-pressure,
+// carrier, replay, offloads.
 #include <gtest/gtest.h>
 
 #include "base/checksum.h"
@@ -27,12 +27,12 @@ TEST(Shared, unit_switches_between_its_hosts_and_floods_broadcast) {
   world.run_until_open();
   world.os(0).inject(make_ethernet(host_mac(1), host_mac(0), 1));
   world.os(0).inject(make_ethernet(kMacBroadcast, host_mac(0), 2));
-  world.os(0).inject(make_ethernet(host_mac(0), host_mac(0), 4));  // to itself: nobody else's business
+  world.os(0).inject(make_ethernet(host_mac(0), host_mac(0), 4));  // to itself: no other host receives it
   world.run(1000);
   EXPECT_EQ(DriverWorld::taken(world.os(1)), (Frames{make_ethernet(host_mac(1), host_mac(0), 1),
                                                      make_ethernet(kMacBroadcast, host_mac(0), 2)}));
   EXPECT_EQ(DriverWorld::taken(world.os(2)), Frames{make_ethernet(kMacBroadcast, host_mac(0), 2)});
-  EXPECT_TRUE(world.os(0).written.empty());  // nothing comes back to the sender
+  EXPECT_TRUE(world.os(0).written.empty());  // nothing returns to the sender
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(kMacBroadcast, host_mac(0), 2)});
   world.nic().inject(make_ethernet(kMacBroadcast, kLanMac, 3));
   world.run(1000);
@@ -51,7 +51,7 @@ TEST(Shared, a_taken_address_is_refused) {
   const bool second = world.session(1).state() == session::SessionState::kOpen;
   EXPECT_NE(first, second);
   EXPECT_GT(world.units[0].acceptor->counters().get(session::AcceptorCounter::kRefusedMacTaken), 0u);
-  // Nor can an open session take it by configuration.
+  // An open session cannot take that address by configuration either.
   DriverWorld other(hosts(2));
   other.run_until_open();
   other.host(1).controller().set_mac(host_mac(0));
@@ -163,7 +163,7 @@ TEST(Shared, statistics_are_per_session) {
 
 TEST(Hostile, a_frame_rewritten_after_the_check_does_not_change_what_was_checked) {
   covers("DECISIONS-2.16");
-  // The private head holds vnet header, addresses and tags; the port is given it apart from the element.
+  // The private head holds vnet header, addresses and tags; the port gets it separately from the element.
   DriverWorld world;
   world.run_until_open();
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 1, 1000));
@@ -179,7 +179,8 @@ TEST(Hostile, a_frame_rewritten_after_the_check_does_not_change_what_was_checked
   element.insert(element.end(), frame.begin(), frame.end());
   FrameHead head;
   ASSERT_TRUE(copy_head(element, head));
-  std::fill(element.begin(), element.begin() + kFrameHeadBytes, std::byte{0xFF});  // the peer writes again
+  // The peer writes the element again.
+  std::fill(element.begin(), element.begin() + kFrameHeadBytes, std::byte{0xFF});
   MemoryFramePort port(host_mac(0), Offload::kNone);
   FrameWriter writer(port);
   EXPECT_EQ(writer.write(head, std::span<const std::byte>(element).subspan(head.size)), FrameIo::kOk);
@@ -256,7 +257,7 @@ TEST(BackPressure, nothing_is_lost_or_reordered_behind_a_slow_nic_or_os) {
   }
   world.run(2000);
   EXPECT_TRUE(world.nic().written.empty());
-  EXPECT_FALSE(world.os().to_read.empty());  // the OS keeps what does not fit
+  EXPECT_FALSE(world.os().to_read.empty());  // frames that do not fit stay with the OS
   for (int i = 0; i < 120; ++i) {
     world.nic().writes_allowed = 1;
     world.os().writes_allowed = 1;
@@ -275,7 +276,7 @@ TEST(BackPressure, a_stopped_host_does_not_stop_its_neighbour) {
   config.pools = {{2048, 4}};
   DriverWorld world(config);
   world.run_until_open();
-  world.os(0).writes_allowed = 0;  // reads nothing any more
+  world.os(0).writes_allowed = 0;  // the OS takes no more frames
   for (uint32_t i = 0; i < 40; ++i) {
     world.nic().inject(make_ethernet(host_mac(0), kLanMac, i));
     world.nic().inject(make_ethernet(host_mac(1), kLanMac, 100 + i));
@@ -292,13 +293,13 @@ TEST(Session, carrier_goes_five_seconds_after_the_session_and_comes_back_with_it
   world.run_until_open();
   EXPECT_TRUE(world.os().carrier_set);
   const uint64_t before = world.host().counters().get(host::HostCounter::kCarrierDown);
-  world.nodes[world.units[0].node].paused = true;  // the unit is stopped
+  world.nodes[world.units[0].node].paused = true;  // stops the unit
   world.run_for(2s);
   EXPECT_NE(world.session().state(), session::SessionState::kOpen);
   EXPECT_TRUE(world.os().carrier_set);
   world.os().inject(make_ethernet(kLanMac, host_mac(0), 1));
   world.run_for(1s);
-  EXPECT_EQ(world.os().to_read.size(), 1u);  // not read without a session
+  EXPECT_EQ(world.os().to_read.size(), 1u);  // without a session nothing is read
   world.run_for(4s);
   EXPECT_FALSE(world.os().carrier_set);
   EXPECT_EQ(world.host().counters().get(host::HostCounter::kCarrierDown), before + 1);
@@ -353,7 +354,7 @@ TEST(Session, link_state_of_the_lan_reaches_the_host) {
   EXPECT_GE(world.unit().counters().get(iou::UnitCounter::kLinkEvents), 3u);
 }
 
-/// A TCP segment of `payload` bytes over IPv4 with its checksum left open, as a stack hands it to a TSO NIC.
+/// A TCP segment of `payload` bytes over IPv4 with an open checksum, as a stack gives it to a NIC with TSO.
 std::vector<std::byte> tso_frame(const MacAddress& to, const MacAddress& from, uint32_t payload,
                                  uint16_t mss) {
   std::vector<std::byte> bytes(kVnetBytes + 54 + payload);
@@ -385,7 +386,7 @@ std::vector<std::byte> tso_frame(const MacAddress& to, const MacAddress& from, u
 
 constexpr Offload kTcp4 = Offload::kChecksum | Offload::kTso4;
 
-TEST(Offloads, features_are_what_both_sides_can_and_large_frames_cross_whole) {
+TEST(Offloads, features_are_those_of_both_sides_and_large_frames_cross_whole) {
   covers("DECISIONS-2.21");
   DriverWorldConfig config;
   config.host_offloads = kTcp4 | Offload::kTso6;

@@ -1,5 +1,6 @@
-// PUSH-NODE-03 on what weft-host and weft-iou run: two endnodes with an Hca and a Tca, joined by a switch
-// over shared memory, do the same work in both directions; and what goes wrong is told in the log of either.
+// PUSH-NODE-03 with the parts that weft-host and weft-iou run: two endnodes, one with an Hca and one with a
+// Tca,
+// around a switch over shared memory. They do the same work in both directions, and both log what goes wrong.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -30,7 +31,7 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kMemoryBytes = 40'000;
 
-/// One endnode and what a consumer of its adapter needs.
+/// One endnode with the objects that a consumer of its adapter needs.
 struct End {
   SeededRandom random;
   std::unique_ptr<node::Endnode> node;
@@ -60,7 +61,7 @@ struct End {
 
 class RunningAdapters : public ::testing::Test {
  protected:
-  /// With an Hca and a Tca, or with two Tcas.
+  /// Builds an Hca and a Tca, or two Tcas.
   explicit RunningAdapters(bool with_host = true) {
     log_setup("test", LogLevel::kError);
     fabric::SwitchConfig switching;
@@ -112,7 +113,8 @@ class RunningAdapters : public ::testing::Test {
       clock.advance(step);
     }
   }
-  /// A Send of 20,000 bytes, a write of 9,000 and a read of 7,000 from side `from`; counters of both sides.
+  /// A Send of 20,000 bytes, a write of 9,000 and a read of 7,000 from side `from`; @return both sides'
+  /// counters.
   std::array<std::array<uint64_t, 2>, 2> exchange(size_t from) {
     End& here = ends[from];
     End& there = ends[1 - from];
@@ -186,10 +188,10 @@ TEST_F(RunningUnits, SAN_NODE_03_units_send_write_and_read_with_no_host_in_the_f
   covers("SAN-NODE-03");
   EXPECT_EQ(from_first, from_second);
   EXPECT_GE(from_first[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
-  EXPECT_EQ(fabric->ports(), 2U) << "nobody else is there";
+  EXPECT_EQ(fabric->ports(), 2U) << "there is no further endnode";
 }
 
-/// A driver half with a frame for the other side in its next turn.
+/// A driver half that posts one frame for the other side in its next turn.
 class OneFrame final : public DriverHalf {
  public:
   explicit OneFrame(End& end) : end_(end) {}
@@ -208,7 +210,7 @@ class OneFrame final : public DriverHalf {
   End& end_;
 };
 
-/// A turn that found a frame is over when the frame is on its way, and the loop may give its core away.
+/// A turn that found a frame ends after the frame has left, so that the loop may yield its core.
 TEST_F(RunningAdapters, what_a_driver_half_posts_leaves_in_the_same_turn) {
   End& here = ends[0];
   End& there = ends[1];
@@ -255,7 +257,7 @@ TEST_F(RunningAdapters, a_queue_pair_that_fails_is_logged_with_its_reason_on_eit
 TEST_F(RunningAdapters, a_link_that_goes_is_logged) {
   log_setup("test", LogLevel::kInfo);
   ::testing::internal::CaptureStderr();
-  ends[0].node.reset();  // as a host that dies
+  ends[0].node.reset();  // like a host that dies
   ends[0].cq = nullptr;
   for (int turn = 0; turn < 50; ++turn) {
     acceptor->poll(clock.now());
@@ -274,7 +276,7 @@ TEST_F(RunningAdapters, a_link_that_goes_is_logged) {
   EXPECT_EQ(running[1]->events_seen(AsyncEventKind::kPortDown), 1U);
 }
 
-/// PUSH-NODE-03 asks for the same jobs, SAN-QP-06 for sizes of their own.
+/// PUSH-NODE-03 demands the same functions of both, SAN-QP-06 its own sizes.
 TEST_F(RunningAdapters, a_unit_holds_what_its_sessions_need_and_a_host_thousands) {
   EXPECT_EQ(ends[0].adapter().limits().queue_pairs, 16382U);
   EXPECT_EQ(ends[1].adapter().limits().queue_pairs, 68U);

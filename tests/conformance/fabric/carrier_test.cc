@@ -1,5 +1,4 @@
-// The same traffic over every carrier: what is above the link does not notice what is below it
-// (SAN-LAYER-01).
+// The same traffic over every kind of link: the layers above do not depend on the carrier (SAN-LAYER-01).
 #include <gtest/gtest.h>
 
 #include <map>

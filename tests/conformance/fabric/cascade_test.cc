@@ -1,4 +1,4 @@
-// Clauses that speak of all hops, over two switches in a row.
+// Clauses about all hops, over two switches in a row.
 #include <gtest/gtest.h>
 
 #include "tests/support/requirement.h"
@@ -39,7 +39,7 @@ TEST_F(SanCascade, SAN_SW_01_cascaded_switches_forward_by_dlid_and_change_nothin
   run(5);
   ASSERT_EQ(b->bytes.size(), 1U);
   EXPECT_EQ(b->bytes[0], cell);
-  // Another DLID leaves by another port: back to the source itself, past no second switch.
+  // Another DLID leaves through another port: here back to the source itself, with no second switch.
   ASSERT_TRUE(a->send({.dlid = Lid(1), .slid = Lid(1), .number = 8}));
   run(5);
   EXPECT_EQ(b->bytes.size(), 1U);

@@ -1,4 +1,4 @@
-// SAN-FLIT and SAN-FRAME: what a link does with frames.
+// SAN-FLIT and SAN-FRAME: how a link carries frames.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Links, SanFrame, kEveryLink, link_name);
 TEST_P(SanFlit, SAN_FLIT_01_each_hop_has_flits_and_numbers_of_its_own) {
   covers("SAN-FLIT-01");
   TestFabric fabric(flits96(3));
-  // Put the second hop's numbers ahead of the first hop's.
+  // Advance the second hop's sequence numbers, so that they differ from the first hop's.
   ASSERT_TRUE(fabric.send(2, TestCell{.payload_bytes = 256}));
   fabric.run(10);
   for (auto& trace : fabric.traces) trace->clear();
@@ -51,12 +51,12 @@ TEST_P(SanFlit, SAN_FLIT_02_credits_count_flits) {
   EXPECT_EQ(first_hop.credits(VirtualLane(0)), 2U) << "four flits";
   fabric.run(50);
   EXPECT_EQ(first_hop.credits(VirtualLane(0)), 6U) << "the switch passed them on";
-  // However little a flit holds, it costs one credit.
+  // Every flit costs one credit, however few bytes it carries.
   ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 0, .opcode = Opcode::kAck}));
   EXPECT_EQ(first_hop.credits(VirtualLane(0)), 5U);
   fabric.run(50);
   EXPECT_EQ(second_hop.credits(VirtualLane(0)), 1U) << "4 + 1 of 6 wait at the receiver";
-  // One credit, four flits: one goes, and each flit given back lets one more go.
+  // One credit and four flits: one flit leaves, and each returned credit lets one more leave.
   ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
   fabric.run(50);
   EXPECT_EQ(fabric.traces[1]->data(kSwitch).size(), 6U);
@@ -73,7 +73,7 @@ TEST_P(SanFlit, SAN_FLIT_02_credits_count_flits) {
 TEST_P(SanFlit, SAN_FLIT_03_header_carries_lane_check_size_and_credit) {
   covers("SAN-FLIT-03");
   TestFabric fabric(flits96());
-  // Traffic one way, so that the flits of the other way owe credit on lane 3.
+  // Traffic in one direction, so that flits of the other direction have credit of lane 3 to return.
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(fabric.send(1, TestCell{.dlid = Lid(1), .vl = VirtualLane(3), .payload_bytes = 10}));
   }
@@ -89,7 +89,7 @@ TEST_P(SanFlit, SAN_FLIT_03_header_carries_lane_check_size_and_credit) {
   EXPECT_EQ(flits[1].fields.payload_bytes, 32 + 100 + 4 - 96);
   EXPECT_EQ(flits[0].fields.credit_vl, VirtualLane(3));
   EXPECT_EQ(flits[0].fields.credit, 3);
-  // The check: any flipped bit is noticed.
+  // The flit's check notices every flipped bit.
   std::vector<std::byte> raw(kFlitHeaderBytes + 96);
   std::copy(flits[0].payload.begin(), flits[0].payload.end(), raw.begin() + kFlitHeaderBytes);
   compose_flit(raw.data(), flits[0].fields, false, 0);
@@ -103,7 +103,7 @@ TEST_P(SanFlit, SAN_FLIT_03_header_carries_lane_check_size_and_credit) {
   }
 }
 
-/// Flits that one end refused as damaged, for whatever part of them was hit.
+/// The flits that one end refused as damaged, in header or payload.
 uint64_t damaged(const LinkEngine& end) {
   uint64_t sum = 0;
   for (const LinkCounter c :
@@ -131,7 +131,7 @@ TEST_P(SanFlit, SAN_FLIT_04_a_damaged_flit_is_repeated_on_its_hop_only) {
     EXPECT_EQ(fabric.traces[0]->data(kNode).size(), flits_of_cell);
     EXPECT_GT(damaged(fabric.link(1, kNode)), 0U);
     EXPECT_EQ(damaged(fabric.link(0, kSwitch)), 0U);
-    // The far end acknowledges, so that the sender need not keep them.
+    // The far end acknowledges the flits, so the sender does not keep them.
     EXPECT_EQ(fabric.link(0, kNode).unacknowledged(), 0U);
     EXPECT_EQ(fabric.link(1, kSwitch).unacknowledged(), 0U);
   }
@@ -169,7 +169,7 @@ TEST_P(SanFlit, SAN_FLIT_06_contention_slows_and_loses_nothing) {
   covers("SAN-FLIT-06");
   TestFabric fabric(flits96(3));
   std::map<uint32_t, uint32_t> sent;
-  std::map<uint32_t, uint32_t> withheld;  // turns a sender stood without credit
+  std::map<uint32_t, uint32_t> withheld;  // turns in which a sender had no credit
   const auto finished = [&] { return sent[0] == 400 && sent[2] == 400; };
   for (int turn = 0; turn < 4000 && !finished(); ++turn) {
     for (const uint32_t from : {0U, 2U}) {
@@ -177,7 +177,7 @@ TEST_P(SanFlit, SAN_FLIT_06_contention_slows_and_loses_nothing) {
       if (fabric.send(from, TestCell{.number = sent[from], .payload_bytes = 256})) ++sent[from];
       if (fabric.link(from, kNode).credits(VirtualLane(0)) == 0) ++withheld[from];
     }
-    // The receiver takes a lane full every ten turns, half of what two senders bring.
+    // The receiver consumes one turn in ten, half of what the two senders offer.
     fabric.freeze(1, turn % 10 != 0);
     fabric.step();
   }
@@ -209,7 +209,7 @@ TEST(SanFlitPath, SAN_FLIT_07_worked_example) {
     EXPECT_EQ(path.traces[link]->count(1 - toward_unit), 1U) << "link " << link;
     path.traces[link]->clear();
   }
-  // One ACK frame for each.
+  // One ACK frame for each of them.
   for (uint32_t i = 0; i < 2; ++i) {
     const TestCell ack{
         .dlid = Lid(1), .slid = Lid(2), .number = i, .payload_bytes = 0, .opcode = Opcode::kAck};
@@ -228,7 +228,7 @@ TEST(SanFlitPath, SAN_FLIT_07_worked_example) {
 
 TEST_P(SanFrame, SAN_FRAME_01_no_damaged_frame_is_delivered) {
   covers("SAN-FRAME-01 PUSH-CELL-05");
-  // The flits' own CRC is made over the damaged bytes, so that only the frame's CRC is left to notice.
+  // The flit CRC is computed over the damaged bytes, so that only the frame's CRC can notice the damage.
   TestFabric fabric(flits96());
   const std::vector<std::byte> good = make_cell({.payload_bytes = 40});
   for (size_t at = 0; at < good.size(); ++at) {
@@ -250,7 +250,7 @@ TEST_P(SanFrame, SAN_FRAME_01_no_damaged_frame_is_delivered) {
 TEST_P(SanFrame, SAN_FRAME_04_an_acknowledgement_is_one_flit) {
   covers("SAN-FRAME-04");
   TestFabric fabric(flits96());
-  // Bare, and with the three selective blocks it may have.
+  // Without and with selective blocks; three is the maximum.
   for (const uint32_t blocks : {0U, 1U, 3U}) {
     fabric.traces[0]->clear();
     fabric.traces[1]->clear();

@@ -1,4 +1,4 @@
-// SAN-VL: virtual lanes through links and switch.
+// SAN-VL: virtual lanes through links and switches.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ constexpr VirtualLane lane(uint32_t number) {
   return VirtualLane(static_cast<uint8_t>(number));
 }
 
-/// An endnode that takes flits from its link and gives credit back on some lanes only.
+/// An endnode that takes flits from its link and returns credit on some lanes only.
 class PickyNode {
  public:
   PickyNode(TestFabric& fabric, uint32_t node) : link_(fabric.link(node, kNode)) {
@@ -42,9 +42,10 @@ class SanVl : public OverLinks {
 };
 INSTANTIATE_TEST_SUITE_P(Links, SanVl, kEveryLink, link_name);
 
-/// Lanes want to send at once, and the link has one flit in the making, whoever asks: what another lane is
-/// given before commit() is the same memory, and after it other memory. So flits leave one after another, in
-/// the order they were committed, and each arrives as it was written.
+/// A link builds one flit at a time: until commit(), every lane's claim() returns the same memory, and
+/// afterwards
+/// other memory. So flits leave one after another in the order of commit(), and each arrives as it was
+/// written.
 TEST_P(SanVl, SAN_VL_01_no_lane_gets_on_while_the_flit_of_another_is_made) {
   covers("SAN-VL-01");
   TestFabric fabric(fabric_of(2));
@@ -83,7 +84,7 @@ TEST_P(SanVl, SAN_VL_01_one_lane_at_a_time_on_a_link) {
     if (i % 5 == 0) fabric.step();
   }
   fabric.run(50);
-  // One numbered sequence over both lanes: flit n + 1 begins when flit n has ended.
+  // Both lanes share one sequence of numbers: flit n + 1 begins after flit n has ended.
   std::map<uint32_t, uint32_t> per_lane;
   uint16_t expected = 1;
   for (const TracedFlit& flit : fabric.traces[0]->data(kNode)) {
@@ -117,7 +118,7 @@ TEST_P(SanVl, SAN_VL_02_frame_keeps_its_lane) {
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLaneMismatch), 1U);
 }
 
-/// Cells lane 0 moves in a given time, with lane 1 alive or without any credit.
+/// @return the cells that lane 0 moves in a fixed time, with lane 1 running or without credit
 uint32_t SanVl::lane_0_throughput(bool stop_lane_1) {
   TestFabric fabric(fabric_of(2, 0, 8));
   PickyNode receiver(fabric, 1);
@@ -142,7 +143,7 @@ TEST_P(SanVl, SAN_VL_04_a_later_frame_passes_a_blocked_one) {
   covers("SAN-VL-04");
   TestFabric fabric(fabric_of(3, 0, 4));
   PickyNode blocked(fabric, 1);
-  // Lane 1 towards node 1 fills up to the sender and stays.
+  // Lane 1 towards node 1 fills up back to the sender and stays full.
   uint32_t stuck = 0;
   for (int turn = 0; turn < 100; ++turn) {
     if (fabric.send(0, TestCell{.dlid = Lid(2), .vl = lane(1)})) ++stuck;
@@ -150,7 +151,7 @@ TEST_P(SanVl, SAN_VL_04_a_later_frame_passes_a_blocked_one) {
     blocked.take(0);
   }
   ASSERT_GT(stuck, blocked.flits[1]);
-  // Later, another lane to another destination, and another lane to the same.
+  // Later cells on another lane pass, to another destination and to the same one.
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(3), .vl = lane(2)}));
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2), .vl = lane(2)}));
   fabric.run(5);
@@ -160,8 +161,8 @@ TEST_P(SanVl, SAN_VL_04_a_later_frame_passes_a_blocked_one) {
   EXPECT_LT(blocked.flits[1], stuck);
 }
 
-/// Nodes 2 and 3 offer node 1 twice what it takes on lanes 0 to 2. How many of those cells leave the switch
-/// before a cell of lane 3 that has just come from node 0: the worst of a few.
+/// Nodes 2 and 3 offer node 1 twice what it takes on lanes 0 to 2. @return how many of those cells leave the
+/// switch before a new cell of node 0 on lane 3, the maximum of several tries
 uint32_t SanVl::cells_before_an_urgent_one(const VlArbitration& tables) {
   TestFabricConfig config = fabric_of(4, 0, 16);
   config.switching.arbitration = tables;
@@ -197,7 +198,7 @@ TEST_P(SanVl, SAN_VL_05_a_reserved_lane_is_served_at_once) {
   urgent_first.high = {{lane(3), 64}};
   urgent_first.low = {{lane(0), 64}, {lane(1), 64}, {lane(2), 64}};
   EXPECT_EQ(cells_before_an_urgent_one(urgent_first), 0U);
-  // Without the table the same traffic holds it up: the lane is kept free by it, not by chance.
+  // Without the table the same traffic delays the cell: the table keeps the lane free, not chance.
   EXPECT_GE(cells_before_an_urgent_one(equal_arbitration(4)), 8U);
 }
 
@@ -220,7 +221,7 @@ TEST_P(SanVl, SAN_VL_07_frames_do_not_mix_on_a_lane) {
       }
       fabric.run(200);
       EXPECT_EQ(fabric.received[1].size(), sent[0] + sent[2] + sent[3]);
-      // Between head and tail of a frame there is no other frame's head on that lane.
+      // Between head and tail of a frame the lane carries no other frame's head.
       std::array<bool, kVlCount> open{};
       for (const TracedFlit& flit : fabric.traces[1]->data(kSwitch)) {
         bool& inside = open[flit.fields.vl.value()];
@@ -246,7 +247,7 @@ TEST_P(SanVl, SAN_VL_07_a_frame_that_comes_flit_by_flit_has_its_lane_to_itself) 
   send_flit(slow, cell, 0);
   fabric.run(3);
   EXPECT_EQ(fabric.traces[1]->data(kSwitch).size(), 1U) << "its head has gone through";
-  // Others towards the same node: on its lane, and on another, which is not held up.
+  // Other cells to the same node: one on the blocked lane, one on another lane, which is not delayed.
   ASSERT_TRUE(fabric.send(2, TestCell{.number = 2, .payload_bytes = 256}));
   ASSERT_TRUE(fabric.send(2, TestCell{.vl = lane(1), .number = 3, .payload_bytes = 256}));
   fabric.run(20);
@@ -266,7 +267,7 @@ TEST_P(SanVl, SAN_VL_07_strict_mode_moves_one_frame_per_lane_in_the_whole_switch
   config.switching.link.cut_through = true;
   config.switching.one_cell_per_lane = true;
   TestFabric fabric(config);
-  // Half a frame from node 0 to node 1 holds the lane; node 2 to node 3 must wait for its tail.
+  // Half a frame from node 0 to node 1 holds the lane; the frame from node 2 to node 3 waits for its tail.
   const std::vector<std::byte> cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .payload_bytes = 256});
   send_flit(fabric.link(0, kNode), cell, 0);
   fabric.run(3);

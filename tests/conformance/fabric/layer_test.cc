@@ -1,5 +1,6 @@
-// SAN-LAYER-01 as the sources have it: what a layer includes is what it knows of the others. scripts/tidy
-// refuses a wrong include in every folder; here the rule of the network and the link layer is on record.
+// SAN-LAYER-01 in the sources: the includes of a layer are what it knows of other layers. scripts/tidy
+// refuses a
+// wrong include in every folder; this test records the rule for the network and the link layer.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,7 +13,7 @@
 namespace weft::test {
 namespace {
 
-/// Our own headers that the sources of a folder include, with who does: "fabric/link/x.cc: base/y.h".
+/// The project's headers that a folder's sources include, as "fabric/link/x.cc: base/y.h".
 std::vector<std::string> includes_of(const std::string& folder) {
   const std::filesystem::path root = WEFT_SOURCE_DIR;
   std::vector<std::string> out;
@@ -52,7 +53,7 @@ TEST(SanLayer, SAN_LAYER_01_links_and_switches_know_no_transport) {
             Strays{});
 }
 
-/// Only what makes a connection by its name, shm:, ipc:// or tcp://, knows which carriers there are.
+/// Only the code that opens a connection by name (shm:, ipc://, tcp://) knows the kinds of carriers.
 TEST(SanLayer, SAN_LAYER_01_the_link_layer_does_not_know_how_bits_are_transmitted) {
   covers("SAN-LAYER-01");
   Strays knowing;

@@ -1,4 +1,4 @@
-// SAN-SW, SAN-NODE, PUSH-NODE and SAN-LAYER as far as link and switch go.
+// SAN-SW, SAN-NODE, PUSH-NODE and SAN-LAYER, as far as links and switches are concerned.
 #include <gtest/gtest.h>
 
 #include "fabric/switch/admission.h"
@@ -37,7 +37,7 @@ TEST_P(SanSw, SAN_SW_01_forwards_by_dlid_and_changes_nothing) {
   }
 }
 
-/// Lets one head flit in and waits: has it left before its tail came?
+/// Sends one head flit and waits. @return true if it leaves the switch before its tail has come
 bool SanSw::head_leaves_alone(bool cut_through) {
   TestFabricConfig config = fabric_of(2, 96);
   config.switching.link.cut_through = cut_through;
@@ -63,7 +63,7 @@ TEST_P(SanSw, SAN_SW_04_each_port_has_an_engine_of_its_own_without_name) {
   EXPECT_EQ(fabric.link(2, kSwitch).counters().get(LinkCounter::kFlitsReceived), 1U);
   EXPECT_EQ(fabric.link(1, kSwitch).counters().get(LinkCounter::kFlitsSent), 2U);
   EXPECT_EQ(fabric.link(1, kSwitch).counters().get(LinkCounter::kFlitsReceived), 0U);
-  // A flit header has room for kind, lane, flags, size, numbers, credit and check: 16 bytes, no address.
+  // A flit header holds kind, lane, flags, size, numbers, credit and check in 16 bytes, and no address.
   EXPECT_EQ(sizeof(FlitHeader), 16U);
 }
 
@@ -81,7 +81,8 @@ TEST_P(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
       for (const uint32_t from : {0U, 3U}) ASSERT_TRUE(fabric.send(from, TestCell{.dlid = alias}));
       fabric.run(5);
     }
-    // From node 0 always to port 2; from node 3 likewise with one table, to port 3 with one per input.
+    // From node 0 the cell goes to port 2. From node 3 it does too with one table, but to port 3 with one per
+    // input.
     EXPECT_EQ(fabric.received[1].size(), per_input ? 3U : 6U);
     EXPECT_EQ(fabric.received[2].size(), per_input ? 3U : 0U);
   }
@@ -109,7 +110,7 @@ TEST_P(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
   }
 }
 
-/// Cells node 0 gets through to node 1 while node 1 sends nothing, or all it can.
+/// @return the cells that node 0 gets through to node 1 while node 1 sends nothing, or at full rate
 size_t SanNode::throughput(bool other_way_too) {
   TestFabric fabric(fabric_of(2));
   for (int turn = 0; turn < 200; ++turn) {
@@ -135,12 +136,12 @@ TEST_P(PushNode, PUSH_NODE_02_each_port_has_an_address_of_its_own) {
   EXPECT_TRUE(Admission::check({a, {"b", Guid(0xB), Lid(2)}}, 2).ok());
   EXPECT_FALSE(Admission::check({a, {"b", Guid(0xB), Lid(1)}}, 2).ok());
   EXPECT_FALSE(Admission::check({a, {"b", Guid(0xA), Lid(2)}}, 2).ok());
-  // And what a port learns is its own: addresses listed after start-up are all different.
+  // Each port learns its own address: the addresses after start-up are all different.
   TestFabric fabric(fabric_of(4));
   std::vector<uint16_t> lids;
   for (const auto& node : fabric.nodes) lids.push_back(node->info().lid.value());
   EXPECT_EQ(lids, (std::vector<uint16_t>{1, 2, 3, 4}));
-  // Nobody may speak with another's address.
+  // An endnode cannot send with another endnode's source address.
   ASSERT_TRUE(fabric.send(0, make_cell({.dlid = Lid(2), .slid = Lid(3)})));
   fabric.run(5);
   EXPECT_TRUE(fabric.received[1].empty());

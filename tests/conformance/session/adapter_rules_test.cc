@@ -1,5 +1,6 @@
-// Rows about the adapter as a whole: what costs a call to the agent, what an adapter leaves to the messaging
-// layer, whose addresses a WQE names.
+// Rows about the adapter as a whole: calls that go to the agent, tasks that an adapter leaves to the
+// messaging
+// layer, and the meaning of a WQE's addresses.
 #include "tests/support/adapter_pair.h"
 #include "tests/support/requirement.h"
 #include "tests/support/scripted_host.h"
@@ -49,7 +50,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
                                       adapter::kQpAttrAccess),
               adapter::ModifyResult::kOk);
   }));
-  // Memory the adapter may use, from registration to its end, and the keys to it.
+  // Registering memory and windows, and ending them.
   adapter::MemoryRegion region;
   Rkey key;
   const std::span<std::byte> memory = std::span(pair.side(0).memory).first(64);
@@ -63,7 +64,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().dealloc_pd(pd).ok()); }));
 }
 
-/// Interrupts and error handling reach the agent as events of the adapter.
+/// Interrupts and errors are reported by the agent as events of the adapter.
 TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
   covers("PUSH-WQ-07");
   auto qps = pair.connect({});
@@ -108,8 +109,9 @@ TEST_F(AdapterRules, PUSH_WQ_07_transfers_do_not) {
 }
 
 TEST_F(AdapterRules, PUSH_WQ_10_the_adapter_alone_does_not_manage_buffers) {
-  // An unacknowledged channel without receive WQEs drops what a fast producer sends; the adapter says so.
-  // That nothing is lost with pools and their credits is shown with the messaging layer.
+  // An unacknowledged channel without receive WQEs drops a fast producer's messages, and the adapter counts
+  // them.
+  // The messaging layer's tests show that pools and credits avoid the loss.
   covers("PUSH-WQ-10");
   auto qps = pair.connect({.type = adapter::QpType::kUc});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 64)}), adapter::PostResult::kOk);
@@ -127,7 +129,7 @@ TEST(AdapterRulesLimits, SAN_NODE_04_an_endnode_may_do_without_inbound_rdma) {
   limits.queue_pairs = 16;
   limits.inbound_rdma = false;
   AdapterPair pair(256, limits);
-  // What it can do is asked of it.
+  // The adapter reports its limits.
   EXPECT_EQ(pair.side(1).adapter->limits().queue_pairs, 16U);
   EXPECT_FALSE(pair.side(1).adapter->limits().inbound_rdma);
   for (const adapter::SendOpcode opcode : {adapter::SendOpcode::kRdmaWrite, adapter::SendOpcode::kRdmaRead}) {
@@ -181,7 +183,7 @@ TEST(AdapterRulesSession, PUSH_WQ_10_the_messaging_layer_adds_flow_control) {
   options.pools({{2048, 4}});
   SessionPair pair(options);
   pair.run_until_open();
-  // A fast producer against a consumer that takes one frame now and then: held, never lost, never refused.
+  // A fast producer against a consumer that takes a frame now and then: frames wait, none is lost or refused.
   std::vector<uint32_t> got;
   uint32_t sent = 0;
   bool was_held = false;
@@ -199,7 +201,7 @@ TEST(AdapterRulesSession, PUSH_WQ_10_the_messaging_layer_adds_flow_control) {
   for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(got[i], i);
 }
 
-/// C-16: a unit without inbound RDMA refuses the mode that needs it, and talks in the others.
+/// C-16: a unit without inbound RDMA refuses the mode that needs it and works in the other modes.
 TEST(AdapterRulesLimits, SAN_NODE_04_a_unit_without_inbound_rdma_refuses_the_mode) {
   covers("SAN-NODE-04");
   SeededRandom random(9);

@@ -1,5 +1,5 @@
-// Rows where the link matters, over every kind of link: memory, shared memory, ZeroMQ. Adapters around a
-// switch, sessions between two of them.
+// Rows that depend on the link, over every kind of link: memory, shared memory, ZeroMQ. Adapters around a
+// switch, with sessions between two of them.
 #include <algorithm>
 
 #include "tests/support/adapter_star.h"
@@ -26,8 +26,8 @@ class SanRmpLinks : public LinkKinds {};
 class SanSemLinks : public LinkKinds {};
 class SessionLinks : public LinkKinds {
  protected:
-  /// Streams `frames` frames each way at the same time past slow readers, all of them numbered and checked.
-  /// @return acknowledgement cells that the host's link carried; counted on links of whole cells only
+  /// Streams `frames` numbered frames each way at the same time to slow readers and checks them.
+  /// @return the acknowledgement cells on the host's link; counted on links of whole cells only
   size_t both_ways(const SessionPairOptions& options, uint32_t frames, uint32_t frame_bytes);
 };
 INSTANTIATE_TEST_SUITE_P(Links, PushCellLinks, kEveryLink, link_name);
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Links, SanRmpLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SanSemLinks, kEveryLink, link_name);
 INSTANTIATE_TEST_SUITE_P(Links, SessionLinks, kEveryLink, link_name);
 
-/// The cells that one end of a link put on it; on these links a flit is a cell.
+/// The cells that one end sent on a link; on these links a flit is a whole cell.
 std::vector<CellView> cells_of(const std::vector<TracedFlit>& flits, Opcode opcode) {
   std::vector<CellView> out;
   for (const TracedFlit& flit : flits) {
@@ -150,7 +150,7 @@ TEST_P(SanSemLinks, SAN_SEM_03_command_by_send_data_by_rdma_completion_by_send) 
     const adapter::Sge sge = star.side(from).sge(offset, bytes);
     return star.side(from).adapter->post_send(*qps[static_cast<size_t>(from)], {.sges = {&sge, 1}});
   };
-  // A disk write: the command names 1000 bytes of the host by address and key.
+  // A disk write: the command names 1000 bytes of the host's memory by address and key.
   host.fill(4096, 1000, 6);
   store_be(host.memory.data(), host.region.addr + 4096);
   store_be(host.memory.data() + 8, host.region.rkey.value());
@@ -176,7 +176,7 @@ TEST_P(SanSemLinks, SAN_SEM_03_command_by_send_data_by_rdma_completion_by_send) 
   star.run(20);
   ASSERT_EQ(host.completions.size(), 2U);
   EXPECT_EQ(host.completions[1].wr_id, 70U);
-  // On the host's link, in this order.
+  // The cells on the host's link have this order.
   std::vector<Opcode> order;
   for (const TracedFlit& flit : star.fabric.traces[0]->flits) {
     if (flit.fields.kind != FlitKind::kData) continue;
@@ -187,7 +187,7 @@ TEST_P(SanSemLinks, SAN_SEM_03_command_by_send_data_by_rdma_completion_by_send) 
                                         Opcode::kSend}));
 }
 
-/// Sends `count` messages of 700 bytes from side 0 to side 1, receive WQEs late on purpose, and checks them.
+/// Sends `count` messages of 700 bytes from side 0 to side 1, whose receive WQEs come late, and checks them.
 void numbered_messages(AdapterStar& star, const std::array<adapter::QueuePair*, 2>& qps, uint64_t count) {
   PairSide& from = star.side(0);
   PairSide& to = star.side(1);
@@ -276,7 +276,7 @@ TEST_P(SanXportLinks, SAN_FRAME_04_every_acknowledgement_is_one_flit_on_every_li
   size_t acks = 0;
   for (uint32_t link = 0; link < 2; ++link) {
     for (const TracedFlit& flit : star.fabric.traces[link]->data(link == 0 ? kSwitch : kNode)) {
-      // All that side 1 sends are acknowledgements.
+      // All cells of side 1 are acknowledgements.
       EXPECT_EQ(flit.fields.flags & (kFlitHead | kFlitTail), kFlitHead | kFlitTail);
       ++acks;
     }
@@ -303,7 +303,7 @@ TEST_P(SanRmpLinks, SAN_RMP_08_three_remote_nodes_use_one_key_and_a_stranger_can
                                                    .remote_addr = va + offset,
                                                    .rkey = key});
   };
-  // Ten QPs of the owner's process, their other ends on three nodes: all at the same time.
+  // Ten QPs of the owner's process with their other ends on three nodes, used at the same time.
   std::vector<std::array<adapter::QueuePair*, 2>> qps;
   for (int i = 0; i < 10; ++i) qps.push_back(star.connect({}, {}, 1 + i % 3, 0));
   for (int node = 1; node <= 4; ++node) star.side(node).fill(0, 64, static_cast<uint8_t>(node * 40));
@@ -320,7 +320,7 @@ TEST_P(SanRmpLinks, SAN_RMP_08_three_remote_nodes_use_one_key_and_a_stranger_can
     for (const adapter::WorkCompletion& done : star.side(node).completions)
       EXPECT_EQ(done.status, adapter::WcStatus::kSuccess);
   }
-  // Node 4 knows the key, and the number and sequence number of a QP of the owner, which is bound to node 1.
+  // Node 4 knows the key, and number and PSN of an owner's QP that is bound to node 1.
   const adapter::QpConfig rc{.type = adapter::QpType::kRc};
   adapter::QueuePair* stranger = star.make_qp(4, rc);
   const adapter::QpAttr bound = owner.adapter->query_qp(*qps[0][1]);
@@ -330,7 +330,7 @@ TEST_P(SanRmpLinks, SAN_RMP_08_three_remote_nodes_use_one_key_and_a_stranger_can
   EXPECT_EQ(owner.bytes_at(2048, 64), std::vector<std::byte>(64));
   EXPECT_GE(owner.adapter->counters().get(adapter::AdapterCounter::kDropSource), 1U);
   EXPECT_TRUE(star.side(4).completions.empty());
-  // And it did the bound peer no harm.
+  // The bound peer's connection is unharmed.
   ASSERT_EQ(write(1, *qps[0][0], 2048), adapter::PostResult::kOk);
   star.run(100);
   EXPECT_EQ(owner.bytes_at(2048, 64), star.side(1).bytes_at(0, 64));

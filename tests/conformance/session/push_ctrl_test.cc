@@ -1,4 +1,4 @@
-// PUSH-CFG and PUSH-CTRL: requests and replies, and which of a session's two channels carries what.
+// PUSH-CFG and PUSH-CTRL: requests and replies, and the traffic of a session's two channels.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -46,7 +46,7 @@ TEST(PushCfg, PUSH_CFG_01_02_every_request_is_complete_and_has_one_reply) {
     ASSERT_EQ(pair.host_events.replies.size(), 2U);
     EXPECT_EQ(pair.host_events.replies[1].transaction, second);
     EXPECT_EQ(pair.host_events.replies[1].data.size(), 48U);
-    // Also on failure, and for a request nobody knows.
+    // Also after a failure and for an unknown request.
     pair.unit_events.answer = {};
     pair.unit_events.answer.status = CfgStatus::kFailed;
     (void)pair.host().request_config({.request_class = CfgClass::kMacConfig, .code = 1});
@@ -88,8 +88,9 @@ TEST(PushCtrl, PUSH_CTRL_01_two_queue_pairs_with_disjoint_traffic) {
       EXPECT_EQ(item.cm.offer.channels, 2);
       offers[item.from] = item.cm.offer;
     }
-    // Each channel joins its own queue pair at the host to its own at the unit: all four are different, and
-    // what is addressed to one comes from its partner.
+    // Each channel joins its own queue pair at the host to its own at the unit: all four differ, and cells to
+    // one
+    // of them come from its partner.
     std::map<std::pair<int, uint32_t>, uint32_t> partner;
     for (int to = 0; to < 2; ++to) {
       const SessionOffer& here = offers[to];

@@ -1,5 +1,5 @@
-// PUSH-DRV-01..05 and 09: the split of the driver into parts, as the build has it, and the services of the
-// messaging layer. What is said about the build is read from the sources: which header reaches which.
+// PUSH-DRV-01..05 and 09: the driver's parts, and the services of the messaging layer. Statements about the
+// parts are checked in the sources, by the headers that one header reaches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ fs::path source_root() {
   return at;
 }
 
-/// Headers of the project that `file` names itself.
+/// The project's headers that `file` includes directly.
 std::set<std::string> direct_includes(const std::string& file) {
   std::set<std::string> out;
   std::ifstream in(source_root() / file);
@@ -40,7 +40,7 @@ std::set<std::string> direct_includes(const std::string& file) {
   return out;
 }
 
-/// Every project header reached from `file`.
+/// The project's headers that `file` reaches.
 std::set<std::string> reached_from(const std::string& file) {
   std::set<std::string> seen;
   std::vector<std::string> todo{file};
@@ -99,11 +99,11 @@ TEST(PushDriver, PUSH_DRV_01_cutting_the_fabric_ends_all_contact) {
 
 TEST(PushDriver, PUSH_DRV_02_host_module_has_three_parts) {
   covers("PUSH-DRV-02");
-  // OS & protocol interface and messaging layer are what the host half is made from ...
+  // The host half is made of the OS and protocol interface and the messaging layer,
   const auto half = reached_from("host_driver/host_netdev.h");
   EXPECT_EQ(half.count("base/frame_port.h"), 1U);
   EXPECT_EQ(half.count("session/netdev_session.h"), 1U);
-  // ... and the channel interface towards the adapter is the messaging layer's own.
+  // and the channel interface to the adapter belongs to the messaging layer.
   EXPECT_TRUE(reaches_adapter("session/session_channels.cc"));
   for (const std::string& file : sources_in("host_driver")) {
     if (is_main(file)) continue;
@@ -138,7 +138,7 @@ TEST(PushDriver, PUSH_DRV_04_services_of_the_messaging_layer) {
   options.unit.session.limits.pools_per_class = 1;
   SessionPair pair(options);
   EXPECT_EQ(pair.host().state(), SessionState::kIdle);
-  pair.run_until_open();  // set-up of channels and connections
+  pair.run_until_open();  // sets up channels and connections
   EXPECT_NE(pair.host().request_config({.request_class = CfgClass::kUtility, .code = 1}),
             0U);  // messages by Send
   pair.run(20);

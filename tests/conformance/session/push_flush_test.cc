@@ -1,4 +1,4 @@
-// PUSH-FLUSH: exposed memory is given back in order, whoever starts.
+// PUSH-FLUSH: exposed memory is given back in order, whichever side starts.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -50,7 +50,7 @@ TEST(PushFlush, PUSH_FLUSH_01_closing_flushes_every_live_pool) {
   }
 }
 
-/// The unit owns the pools and closes; the scripted host is the initiator that still wants to write.
+/// The unit owns the pools and closes; the scripted host is the initiator, which still wants to write.
 TEST(PushFlush, PUSH_FLUSH_02_the_owner_frees_after_the_reply_and_a_late_write_is_refused) {
   covers("PUSH-FLUSH-02");
   ScriptedHost host{SessionPairOptions().unit};
@@ -65,7 +65,7 @@ TEST(PushFlush, PUSH_FLUSH_02_the_owner_frees_after_the_reply_and_a_late_write_i
     if (function == NetdevFunction::kBufferPoolFlushRequest) asked.push_back(context);
   }
   ASSERT_EQ(asked.size(), 2U);
-  // Before the reply the memory is still there.
+  // Before the reply the memory is still accessible.
   host.write(first, 1, 500, encode_idata({first.pool, 0, first.element_bytes}));
   EXPECT_TRUE(host.failed.empty());
   EXPECT_EQ(host.count(C::kFramesIn), 1U);
@@ -76,7 +76,7 @@ TEST(PushFlush, PUSH_FLUSH_02_the_owner_frees_after_the_reply_and_a_late_write_i
   ASSERT_FALSE(host.failed.empty());
   EXPECT_EQ(host.failed[0].status, adapter::WcStatus::kRemoteAccess);
   EXPECT_EQ(host.count(C::kFramesIn), 1U);
-  // What had arrived before stays readable.
+  // Frames that arrived before stay readable.
   ASSERT_NE(host.unit().front_frame(), nullptr);
   EXPECT_EQ(check_frame(host.unit().front_frame()->bytes), 1U);
 }
@@ -106,8 +106,8 @@ TEST(PushFlush, PUSH_FLUSH_02_the_initiator_writes_nothing_after_its_reply) {
   EXPECT_GT(writes, 10U);
 }
 
-/// A write that was posted before the request came is on its way still: the reply must not overtake it, nor
-/// the message that tells of it.
+/// A write posted before the request may still be on its way. The reply must not overtake it, nor the message
+/// that announces it.
 TEST(PushFlush, PUSH_FLUSH_02_the_reply_waits_for_writes_under_way) {
   covers("PUSH-FLUSH-02");
   for (const bool by_message : {false, true}) {

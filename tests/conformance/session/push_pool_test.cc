@@ -21,7 +21,7 @@ SessionPairOptions with_bytes() {
   return SessionPairOptions().mode(TransferMode::kRdma, MessageEncoding::kBytes);
 }
 
-/// Every pool advertised by one side, by reference.
+/// Every pool that one side advertised, by reference.
 std::map<uint32_t, PoolAdvert> adverts(const std::vector<WireItem>& wire, int from) {
   std::map<uint32_t, PoolAdvert> out;
   for (const BufferRecvPool& body : bodies<BufferRecvPool>(wire, from)) {
@@ -74,7 +74,7 @@ TEST(PushPool, PUSH_POOL_02_the_five_values_stand_in_the_message) {
   EXPECT_EQ(load_be<uint32_t>(entry + 32), 3U);
   EXPECT_EQ(load_be<uint32_t>(entry + 36), 3U);
   EXPECT_EQ(load_be<uint32_t>(entry + 40), 4096U);
-  // The address is where the first element is written, the handle what opens it.
+  // The advertised address is that of the first element, and the handle is its key.
   EXPECT_TRUE(pair.send(0, 1, 400));
   pair.run(20);
   const auto writes = read_wire(pair.pipe, 1024);
@@ -97,7 +97,7 @@ TEST(PushPool, PUSH_POOL_03_the_handle_rides_in_the_message_and_opens_the_pool) 
   EXPECT_TRUE(host.failed.empty());
   ASSERT_NE(host.unit().front_frame(), nullptr);
   EXPECT_EQ(check_frame(host.unit().front_frame()->bytes), 7U);
-  // Another handle does not.
+  // Another handle does not open the element.
   element = host.element(1);
   element.handle = Rkey(element.handle.value() ^ 1);
   host.write(element, 8, 500, encode_idata({element.pool, 1, element.element_bytes}));
@@ -197,7 +197,7 @@ TEST(PushPool, PUSH_POOL_08_silence_to_a_get_is_no_error) {
   EXPECT_EQ(pair.receive(1), numbers(0, 8));
   EXPECT_EQ(pair.stream(0, 100, 40, 1000), numbers(100, 40));
   pair.run(50);
-  // Nor is it ever: for seconds the pool is used up, asked for, not enlarged, emptied and used again.
+  // The pool does not grow later either: for several seconds it is exhausted, asked for, emptied and reused.
   for (uint32_t round = 0; round < 20; ++round) {
     for (uint32_t i = 0; i < 8; ++i) EXPECT_TRUE(pair.send(0, i, 1000));
     pair.run_for(200ms);
@@ -221,7 +221,7 @@ TEST(PushPool, PUSH_POOL_09_ten_times_the_capacity_flows_without_a_stall) {
       const Instant begin = pair.clock.now();
       EXPECT_EQ(pair.stream(0, 0, 40 * growth, 1500), numbers(0, 40 * growth));
       EXPECT_EQ(pair.stream(1, 0, 40 * growth, 1500), numbers(0, 40 * growth));
-      // A renewal that waited for anything but the consumer would show as time.
+      // A renewal that waited for anything but the consumer would take measurable time.
       EXPECT_LT(pair.clock.now() - begin, growth * 10ms);
     }
   }
@@ -241,7 +241,7 @@ TEST(PushPool, PUSH_POOL_10_the_owner_renews_and_only_what_it_has_advertised) {
       for (const PoolRun& run : update.runs) EXPECT_EQ(owned.count(run.pool), 1U);
     }
   }
-  // A renewal of a pool that was never advertised, of elements that do not exist, of elements that are free.
+  // Renewals of a pool that was not advertised, of missing elements and of free elements.
   ScriptedHost host{SessionPairOptions().unit};
   ASSERT_TRUE(host.connect());
   host.advertise(0, 8);

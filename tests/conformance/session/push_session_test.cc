@@ -1,5 +1,6 @@
-// PUSH-SEND-02/03, PUSH-RDMAW-04..06, PUSH-IDATA-02/03/07, PUSH-MSG, PUSH-DATA: what a session puts on the
-// wire, in which mode.
+// PUSH-SEND-02/03, PUSH-RDMAW-04..06, PUSH-IDATA-02/03/07, PUSH-MSG, PUSH-DATA: the cells of a session in
+// each
+// mode.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,8 +26,8 @@ using C = SessionCounter;
 
 // ---- SAN-XPORT --------------------------------------------------------------------------------
 
-/// Request cells and acknowledgements of a session's channels in one direction of the requests: each cell by
-/// queue pair, PSN and place in its packet.
+/// Request cells and their acknowledgements on a session's channels, for requests in one direction. A cell is
+/// named by queue pair, PSN and cell number.
 struct Acknowledged {
   std::multiset<std::array<uint32_t, 3>> requests;
   std::multiset<std::array<uint32_t, 3>> answers;
@@ -46,7 +47,8 @@ Acknowledged acknowledged(const Pipe& pipe, int from) {
   return out;
 }
 
-/// The mode of acknowledgement is in the exchange that opens a session: the unit does as its host asks.
+/// The exchange that opens a session carries the mode of acknowledgement; the unit uses what the host asks
+/// for.
 TEST(SanXportSession, SAN_XPORT_07_each_cell_has_an_acknowledgement_when_the_host_asks_for_it) {
   for (const TransferMode mode : {TransferMode::kRdma, TransferMode::kSendDataOnly}) {
     SessionPairOptions options = in_mode(mode);
@@ -71,7 +73,7 @@ TEST(SanXportSession, SAN_XPORT_07_each_cell_has_an_acknowledgement_when_the_hos
   }
 }
 
-/// A unit that answers otherwise than it was asked has broken the protocol.
+/// A unit whose reply has another mode than the request breaks the protocol.
 TEST(SanXportSession, a_reply_with_another_way_to_acknowledge_opens_nothing) {
   for (const bool changed : {false, true}) {
     SessionPairOptions options = in_mode(TransferMode::kRdma);
@@ -115,7 +117,7 @@ TEST(PushSend, PUSH_SEND_02_frames_go_by_rdma_write_and_messages_by_send) {
   EXPECT_GT(select(wire, 0, WireKind::kMessage).size(), 0U);
 }
 
-TEST(PushSend, PUSH_SEND_03_nobody_asks_for_data) {
+TEST(PushSend, PUSH_SEND_03_neither_side_requests_data) {
   covers("PUSH-SEND-03");
   for (const TransferMode mode :
        {TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {
@@ -213,7 +215,7 @@ TEST(PushRdmaWrite, PUSH_RDMAW_06_either_side_is_initiator_and_target) {
   at_unit.insert(at_unit.end(), b.begin(), b.end());
   EXPECT_EQ(at_unit, numbers(0, 200));
   EXPECT_EQ(at_host, numbers(1000, 200));
-  // Each is the initiator of its writes, with idata, into pools that the other one owns and renews.
+  // Each side initiates its writes, with idata, into pools that the other side owns and renews.
   const auto wire = read_wire(pair.pipe, 1024);
   for (int from = 0; from < 2; ++from) {
     std::set<uint32_t> owned;
@@ -273,7 +275,7 @@ TEST(PushIdata, PUSH_IDATA_03_beyond_the_limits_a_message_describes_the_memory) 
     EXPECT_EQ(described, limit.idata ? 0 : count);
     EXPECT_EQ(pair.unit().counters().get(C::kLostViolation), 0U);
   }
-  // References 254 and 256, the last and the first of the host's on either side of the limit.
+  // References 254 and 256: the host's last one below the limit and its first one above it.
   for (const uint32_t base : {254U, 256U}) {
     SessionPairOptions options = in_mode(TransferMode::kRdma);
     options.host.pools = {{2048, 16}};
@@ -439,7 +441,7 @@ TEST(PushData, PUSH_DATA_02_one_channel_moves_packets_and_refuses_over_long_ones
     EXPECT_TRUE(pair.receive(1).empty()) << "not cut, not sent";
     for (const WireItem& item : read_wire(pair.pipe, 1024)) EXPECT_LE(item.channel, 0) << "one channel";
   }
-  // From outside: more data than the slot holds is refused too.
+  // A scripted peer that sends more data than the slot holds is refused too.
   AcceptorConfig unit = SessionPairOptions().unit;
   unit.session.frame_bytes_max = 1514;
   ScriptedHost host{unit, TransferMode::kSendDataOnly};
@@ -467,7 +469,7 @@ TEST(PushData, PUSH_DATA_03_advertisement_then_write_then_indication) {
         advertised.insert(advertised.end(), body->pools.begin(), body->pools.end());
       }
       if (item.from == 0 && item.kind == WireKind::kWrite) {
-        // Address and handle are those of a pool that was advertised before.
+        // Address and handle belong to a pool that was advertised before.
         EXPECT_TRUE(std::any_of(advertised.begin(), advertised.end(), [&](const PoolAdvert& pool) {
           return pool.handle == item.rkey && item.va >= pool.address &&
                  item.va - pool.address < uint64_t{pool.elements} * pool.element_bytes;
@@ -483,7 +485,7 @@ TEST(PushData, PUSH_DATA_03_advertisement_then_write_then_indication) {
   }
 }
 
-/// Decisions 2.17: the message may not overtake its write, so it is sent only after the write has completed.
+/// Decisions 2.17: the message is sent only after the write has completed, so it cannot overtake the write.
 TEST(PushData, PUSH_DATA_03_the_message_waits_for_the_write_to_complete) {
   covers("PUSH-DATA-03");
   SessionPairOptions options = in_mode(TransferMode::kRdma);

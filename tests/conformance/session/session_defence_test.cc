@@ -1,6 +1,6 @@
-// Rules of decisions section 4 that a session and its channels keep against a hostile peer: keys reach one
-// session only, a guess costs the session and ever more time, addresses and numbers tell nothing, and what a
-// peer can complete at once has room.
+// Rules of decisions section 4 that a session and its channels keep against a hostile peer: a key opens one
+// session only; a guess ends the session and makes the next one wait longer; addresses and numbers reveal
+// nothing; everything a peer can complete at once has room.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -26,7 +26,7 @@ constexpr ChannelSizes kSizes{.mode = TransferMode::kRdma,
                               .indications = 16,
                               .send_ring_bytes = 65536};
 
-/// Two sessions of one unit; the host of the first has learnt the key of the second.
+/// Two sessions of one unit; the host of the first one has learnt a key of the second one.
 TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   covers("DECISIONS-4");
   AdapterPair pair(1024);
@@ -68,7 +68,7 @@ TEST(SessionDefence, a_key_of_another_session_is_of_no_use) {
   EXPECT_EQ(pair.side(1).adapter->access_faults().get(adapter::AccessFault::kWrongPd), 1U);
 }
 
-/// What was written is nobody's to read: not the writer's either.
+/// Pool memory cannot be read remotely, not even by the peer that wrote it.
 TEST(SessionDefence, the_handle_of_a_pool_allows_writing_alone) {
   covers("DECISIONS-4");
   ScriptedHost host{SessionPairOptions().unit};
@@ -123,7 +123,7 @@ TEST(SessionDefence, a_guessed_key_costs_the_session_and_each_time_more_time) {
   }
 }
 
-/// What a peer learns of one incarnation says nothing about this process or the next incarnation.
+/// A peer that knows one incarnation's numbers cannot derive those of the process or of the next incarnation.
 TEST(SessionDefence, addresses_keys_and_numbers_are_random_and_never_the_same_twice) {
   covers("DECISIONS-4");
   std::set<uint64_t> addresses;
@@ -140,14 +140,14 @@ TEST(SessionDefence, addresses_keys_and_numbers_are_random_and_never_the_same_tw
       ++pools;
       addresses.insert(pool.address);
       handles.insert(pool.handle.value());
-      // A process address of this machine has the upper 16 bits clear.
+      // A process address of this machine has its upper 16 bits clear.
       EXPECT_NE(pool.address >> 48, 0U) << std::hex << pool.address;
     }
     for (const SessionQueuePair& channel : {host.answer.control, host.answer.data}) {
       EXPECT_TRUE(numbers.insert(channel.qpn.value()).second) << "QPN";
       EXPECT_TRUE(numbers.insert(channel.psn.value() | 1U << 24).second) << "PSN";
     }
-    // The element lies elsewhere than the address says.
+    // The element is not at the advertised address in this process.
     const RemoteElement element = host.element(0);
     host.write(element, 1, 100, encode_idata({element.pool, 0, element.element_bytes}));
     ASSERT_NE(host.unit().front_frame(), nullptr);
@@ -160,8 +160,8 @@ TEST(SessionDefence, addresses_keys_and_numbers_are_random_and_never_the_same_tw
   EXPECT_EQ(handles.size(), pools);
 }
 
-/// Everything a peer can complete while we look away: every element written and every receive slot of channel
-/// 0 used. The completion queue was made for it.
+/// A peer writes every element and uses every receive slot of channel 0 while the owner does not poll. The
+/// completion queue is large enough for all of it.
 TEST(SessionDefence, completions_of_all_elements_and_messages_have_room) {
   covers("DECISIONS-4");
   SessionPairOptions options;
@@ -224,7 +224,7 @@ TEST(SessionDefence, a_session_whose_completions_would_not_fit_is_refused) {
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedMemory), 1U);
 }
 
-/// Channel 0 carries messages: what its peer writes by RDMA there is refused, whatever key it has.
+/// Channel 0 carries messages only: an RDMA write of the peer is refused there, whatever its key.
 TEST(SessionDefence, nothing_is_written_through_channel_0) {
   covers("DECISIONS-4");
   ScriptedHost host{SessionPairOptions().unit};

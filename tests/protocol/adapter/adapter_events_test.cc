@@ -1,5 +1,5 @@
-// Asynchronous events: each is raised once, waits in the object it is about until somebody takes it, and none
-// is lost however many there are.
+// Asynchronous events: each is raised once and waits in its object until the consumer takes it. None is lost,
+// however many there are.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -72,8 +72,8 @@ TEST_F(WaitingEvents, of_thousands_of_qps_that_fail_at_once_none_is_lost) {
   for (const auto& [qpn, count] : fatal) ASSERT_EQ(count, 1) << qpn.value();
 }
 
-/// What nobody takes does not grow, and the last word is the truth.
-TEST_F(WaitingEvents, of_a_port_that_comes_and_goes_say_at_last_how_it_is) {
+/// Events that are not taken coalesce, and the last event states the current condition.
+TEST_F(WaitingEvents, of_a_port_coalesce_and_the_last_one_states_its_condition) {
   take();
   for (int i = 0; i <= 40; ++i) {
     pair.pipe.set_up(i % 2 != 0);
@@ -178,8 +178,9 @@ void come_back(AdapterPair& pair, Lid lid) {
   pair.run(1);
 }
 
-/// As InfiniBand has it: the event tells, and nobody moves a connection. Peers send to the old LID and take
-/// nothing from the new one, so connections of both sides fail when their retries are used up.
+/// As in InfiniBand, a changed LID raises an event and moves no connection. Peers send to the old LID and
+/// accept
+/// nothing from the new one, so connections on both sides fail when their retries are used up.
 TEST(AdapterEvents, another_lid_is_told_and_connections_fail_by_their_retries) {
   AdapterPair pair;
   const auto qps = pair.connect({});
@@ -223,7 +224,7 @@ TEST(AdapterEvents, connections_go_on_with_the_same_lid) {
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
 }
 
-/// Within a subnet nobody is found by its GID: connections go on under another GUID, not in another subnet.
+/// Inside a subnet endnodes are addressed by LID: connections survive a new GUID, but not a new subnet.
 TEST(AdapterEvents, another_gid_is_told) {
   for (const bool other_subnet : {false, true}) {
     AdapterPair pair;

@@ -1,5 +1,5 @@
-// Compare-and-swap and fetch-and-add: executed once whatever is lost or comes twice, in turn with what was
-// posted before, on aligned words under a key and a QP that allow it.
+// Compare-and-swap and fetch-and-add on aligned words: executed once under loss and repetition, in order with
+// earlier requests, and only under a key and a QP that allow them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,7 +47,7 @@ class Atomics : public ::testing::Test {
             .compare = compare,
             .operand = operand};
   }
-  /// The old value goes to word `slot` of side 0.
+  /// Posts a request whose old value goes to word `slot` of side 0.
   PostResult post(QueuePair& qp, SendRequest wanted, uint32_t slot = 0) {
     const Sge sge = pair.side(0).sge(slot * 8, 8);
     wanted.wr_id = slot;
@@ -145,7 +145,7 @@ TEST_F(Atomics, SAN_WQE_04_eight_queue_pairs_increment_a_word_a_thousand_times_e
     for (uint32_t i = 0; i < kQps && left; ++i) {
       if (done[i] == kIncrements) continue;
       const uint64_t was = old_value(i);
-      if (was == guess[i]) {  // swapped: nobody else has seen this value and swapped, too
+      if (was == guess[i]) {  // swapped: no other QP has swapped this value
         ASSERT_FALSE(seen[was]);
         seen[was] = true;
         ++done[i];
@@ -190,7 +190,7 @@ TEST_F(Atomics, that_come_again_long_after_are_answered_as_before_or_not_at_all)
   const std::vector<std::byte> first = pair.pipe.sent_by(0, Opcode::kFetchOpRequest).at(0)->bytes;
   const std::vector<std::byte> answer = pair.pipe.sent_by(1, Opcode::kFetchOpResponse).at(0)->bytes;
   pair.pipe.clear_trace();
-  grant(*qps[1], Access::kNone);  // the answer was given when it was allowed
+  grant(*qps[1], Access::kNone);  // the request was executed while it was allowed
   pair.pipe.inject(1, first);
   pair.run_one(1);
   EXPECT_EQ(words[0], 5U);
@@ -209,12 +209,12 @@ TEST_F(Atomics, that_come_again_long_after_are_answered_as_before_or_not_at_all)
   EXPECT_EQ(pair.side(1).adapter->counters(*qps[1]).get(QpCounter::kReadsNotRepeated), 1U);
 }
 
-/// PSNs come again after 2^24 packets, and with few atomic operations among these an old one is still kept.
+/// PSNs repeat after 2^24 packets; with few atomic operations in between, an old result is still kept.
 TEST_F(Atomics, that_come_again_are_not_answered_as_those_of_the_circle_of_psns_before) {
   constexpr uint64_t kOld = 77;
   for (const Psn border : {Psn(0), Psn(1U << 23)}) {
     for (const SendOpcode crosses : {SendOpcode::kRdmaWrite, SendOpcode::kFetchAdd}) {
-      const Psn first = border.plus(Psn::kMask - 1);  // two before the border
+      const Psn first = border.plus(Psn::kMask - 1);  // two PSNs before the border
       const QpConfig config;
       const std::array<QueuePair*, 2> qps{pair.make_qp(0, config), pair.make_qp(1, config)};
       const auto number = [&](int index) {
@@ -254,7 +254,7 @@ TEST_F(Atomics, that_come_again_are_not_answered_as_those_of_the_circle_of_psns_
 
 TEST_F(Atomics, see_what_was_written_before_them_and_are_seen_by_reads_after_them) {
   const auto qps = connect();
-  // The write comes last of all.
+  // The write arrives last.
   pair.pipe.set_filter([first = true](int from, std::vector<std::byte>&) mutable {
     return from == 0 && std::exchange(first, false) ? Verdict::kHold : Verdict::kPass;
   });
@@ -334,7 +334,7 @@ TEST_F(Atomics, are_refused_where_the_address_or_the_memory_is_not_aligned) {
   EXPECT_EQ(words, (std::array<uint64_t, 512>{}));
 }
 
-/// A request has no data that a packet CRC could cover; one that claims to is not executed.
+/// A request has no data for a packet CRC; a request that claims one is not executed.
 TEST_F(Atomics, with_a_packet_crc_are_refused) {
   const auto qps = connect();
   pair.pipe.set_filter([this](int from, std::vector<std::byte>& bytes) {
@@ -366,7 +366,7 @@ TEST_F(Atomics, lose_nothing_to_the_processors_own) {
   EXPECT_EQ(words[0], kAdds + 2000);
 }
 
-/// Lists of work requests, and requests without data segments.
+/// Lists of work requests and requests without data segments.
 class WorkRequests : public ::testing::Test {
  protected:
   AdapterPair pair;
@@ -416,7 +416,7 @@ TEST_F(WorkRequests, without_segments_are_messages_without_data_where_the_qp_say
     const SendRequest empty{.opcode = opcode, .remote_addr = far.region.addr, .rkey = far.region.rkey};
     ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], empty), PostResult::kOk);
   }
-  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {  // nor a key then
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {  // nor do they need a key
     ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = opcode}), PostResult::kOk);
     ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = opcode, .remote_addr = 1, .rkey = Rkey(7)}),
               PostResult::kOk);

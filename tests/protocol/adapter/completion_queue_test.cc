@@ -1,5 +1,5 @@
-// Completion queues as their owner manages them: size, notification, and what remains of a queue pair that is
-// gone.
+// Completion queues from their owner's side: size, notification, and the entries of a queue pair that has
+// ended.
 #include <array>
 #include <chrono>
 #include <utility>
@@ -15,7 +15,7 @@ class CompletionQueues : public ::testing::Test {
  protected:
   explicit CompletionQueues(const AdapterLimits& limits = {}) : pair(256, limits) {}
   ChannelAdapter& adapter() { return *pair.side(0).adapter; }
-  /// A QP of side 0 that completes on `cq`, connected to one of side 1 with `receives` posted.
+  /// @return a QP of side 0 that completes on `cq`, connected to one of side 1 with `receives` posted
   QueuePair* connect(CompletionQueue* cq, uint64_t receives, QueuePair** other = nullptr) {
     const QpConfig config{.send_cq = cq, .recv_cq = cq};
     QueuePair* qp = pair.make_qp(0, config);
@@ -31,7 +31,7 @@ class CompletionQueues : public ::testing::Test {
     const Sge sge = pair.side(0).sge(0, 64);
     ASSERT_EQ(adapter().post_send(qp, {.wr_id = wr_id, .sges = {&sge, 1}}), PostResult::kOk);
   }
-  /// The numbers of all that waits in `cq`, oldest first.
+  /// @return the wr_ids of all entries in `cq`, oldest first
   std::vector<uint64_t> drain(CompletionQueue& cq) {
     std::array<WorkCompletion, 16> got;
     std::vector<uint64_t> ids;
@@ -45,7 +45,7 @@ class CompletionQueues : public ::testing::Test {
   AdapterPair pair;
 };
 
-TEST_F(CompletionQueues, another_size_keeps_what_waits_or_is_refused) {
+TEST_F(CompletionQueues, resizing_keeps_the_entries_or_is_refused) {
   CompletionQueue* cq = adapter().create_cq(4).value();
   QueuePair* qp = connect(cq, 12);
   for (uint64_t i = 0; i < 3; ++i) send(*qp, i);
@@ -62,7 +62,7 @@ TEST_F(CompletionQueues, another_size_keeps_what_waits_or_is_refused) {
   pair.run(20);
   EXPECT_FALSE(adapter().query_cq(*cq).overrun);
   EXPECT_EQ(drain(*cq), (Ids{0, 1, 2, 3, 4, 5, 6, 7}));
-  // Smaller again, when nothing waits; it is full with fewer entries then.
+  // An empty queue can be made smaller; then fewer entries fill it.
   ASSERT_TRUE(adapter().resize_cq(*cq, 2));
   for (uint64_t i = 8; i < 11; ++i) send(*qp, i);
   pair.run(20);
@@ -111,7 +111,7 @@ TEST_F(CompletionQueues, entries_of_a_queue_pair_in_error_stay) {
   EXPECT_EQ(drain(*cq), (Ids{1, 2}));
 }
 
-TEST_F(CompletionQueues, whoever_waits_for_any_entry_is_told_of_any) {
+TEST_F(CompletionQueues, arming_for_any_entry_outlasts_arming_for_solicited_ones) {
   CompletionQueue* cq = adapter().create_cq(16).value();
   QueuePair* qp = connect(cq, 8);
   const auto notified_by_plain_entry = [&] {
@@ -126,7 +126,7 @@ TEST_F(CompletionQueues, whoever_waits_for_any_entry_is_told_of_any) {
   EXPECT_FALSE(notified_by_plain_entry());
   adapter().arm_cq(*cq, CqNotify::kNext);
   EXPECT_TRUE(notified_by_plain_entry());
-  EXPECT_FALSE(notified_by_plain_entry());  // once for each time it is armed
+  EXPECT_FALSE(notified_by_plain_entry());  // one notification per arming
   adapter().arm_cq(*cq, CqNotify::kNext);
   adapter().arm_cq(*cq, CqNotify::kOff);
   EXPECT_FALSE(notified_by_plain_entry());
@@ -145,12 +145,13 @@ TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
     for (uint64_t n = 0; n < 2; ++n) send(*qps[i], n);
     pair.run(5);
   }
-  EXPECT_TRUE(adapter().take_cq_notification(*cqs[0]));  // asked for by itself: not said again
+  // Taken from the queue itself, so the list does not report it.
+  EXPECT_TRUE(adapter().take_cq_notification(*cqs[0]));
   EXPECT_EQ(adapter().next_notified_cq(), cqs[2]);
   EXPECT_FALSE(adapter().take_cq_notification(*cqs[2]));
   EXPECT_EQ(adapter().next_notified_cq(), cqs[3]);
   EXPECT_EQ(adapter().next_notified_cq(), nullptr);
-  // Armed again while its place in the list was not looked at: still listed once.
+  // Armed again before its place in the list was read: it is listed once.
   for (int round = 0; round < 2; ++round) {
     adapter().arm_cq(*cqs[1], CqNotify::kNext);
     send(*qps[1], 9);
@@ -159,7 +160,7 @@ TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
   }
   EXPECT_EQ(adapter().next_notified_cq(), cqs[1]);
   EXPECT_EQ(adapter().next_notified_cq(), nullptr);
-  // One that is destroyed leaves it.
+  // A destroyed queue leaves the list.
   adapter().arm_cq(*cqs[1], CqNotify::kNext);
   send(*qps[1], 9);
   pair.run(5);
@@ -173,8 +174,9 @@ class FewCompletionQueues : public CompletionQueues {
   FewCompletionQueues() : CompletionQueues({.completion_queues = 4}) {}
 };
 
-/// The list has a place for each queue: one that is notified ever again, and asked by itself, leaves the
-/// others theirs.
+/// The list has one place for each queue: a queue that is notified again and again, and asked by itself,
+/// takes no
+/// other queue's place.
 TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
   CompletionQueue* often = adapter().create_cq(16).value();
   CompletionQueue* seldom = adapter().create_cq(16).value();
@@ -192,8 +194,8 @@ TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
   EXPECT_EQ(adapter().next_notified_cq(), seldom);
 }
 
-/// A program of side 1 that answers a Send as soon as it sees it. Side 0 has its Send and the receive of the
-/// answer complete on one queue.
+/// Side 1's program answers a Send as soon as it sees it. At side 0 the Send and the receive of the answer
+/// complete on one queue.
 class AnsweredSends : public CompletionQueues {
  protected:
   static constexpr uint64_t kSend = 1, kReceive = 2;
@@ -203,14 +205,14 @@ class AnsweredSends : public CompletionQueues {
     qp = connect(cq, 1, &peer);
     EXPECT_EQ(pair.post_recv(0, *qp, kReceive, {pair.side(0).sge(64, 64)}), PostResult::kOk);
   }
-  /// The program of side 1 answers within this turn of its adapter, or has done so.
+  /// Side 1's program answers in this turn of its adapter, unless it has done so already.
   void answer() {
     PairSide& far = pair.side(1);
     if (far.completions.empty() || std::exchange(answered, true)) return;
     const Sge sge = far.sge(64, 64);
     ASSERT_EQ(far.adapter->post_send(*peer, {.wr_id = kSend, .sges = {&sge, 1}}), PostResult::kOk);
   }
-  /// The numbers of what side 0 has seen after so many turns, oldest first.
+  /// @return the wr_ids of side 0's completions after `turns` turns, oldest first
   Ids run(int turns) {
     for (int turn = 0; turn < turns; ++turn) {
       for (const int side : {0, 1}) pair.run_one(side);
@@ -228,8 +230,9 @@ class AnsweredSends : public CompletionQueues {
   Ids seen;
 };
 
-/// Programs depend on it, though no specification promises it: the acknowledgement goes before the answer,
-/// and before it too when both have to wait for credit.
+/// Programs depend on this order, which no specification promises: the acknowledgement leaves before the
+/// answer,
+/// also when both wait for credit.
 TEST_F(AnsweredSends, complete_before_the_answer_is_received) {
   send(*qp, kSend);
   EXPECT_EQ(run(10), (Ids{kSend, kReceive}));
@@ -246,7 +249,7 @@ TEST_F(AnsweredSends, complete_before_an_answer_that_waited_for_credit) {
   }
 }
 
-/// An answer acknowledges nothing, for it is a request of the other direction.
+/// An answer acknowledges nothing, because it is a request in the other direction.
 TEST_F(AnsweredSends, complete_after_the_answer_if_the_acknowledgement_is_lost) {
   bool lost = false;
   pair.pipe.set_filter([&lost](int from, std::vector<std::byte>& bytes) {

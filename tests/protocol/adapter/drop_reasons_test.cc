@@ -1,5 +1,5 @@
-// Cells that reach an adapter and go no further: each reason under its own name, nothing delivered, nothing
-// stored, and no answer that a stranger could use.
+// Cells that an adapter drops: each reason has its own counter, nothing is delivered or stored, and no answer
+// helps a stranger.
 #include <algorithm>
 
 #include "adapter/limits.h"
@@ -12,7 +12,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-/// A cell by hand from side 1 to the QP under test at side 0.
+/// A cell built by hand, from side 1 to the QP under test at side 0.
 struct HandMade {
   Opcode opcode = Opcode::kSend;
   uint8_t flags = kCellFirst | kCellLast;
@@ -21,17 +21,17 @@ struct HandMade {
   uint32_t bytes = 16;
   Lid dlid{1};
   Lid slid{2};
-  uint32_t dest_flip = 0;  // bits of the QP number that are wrong
+  uint32_t dest_flip = 0;  // bits to flip in the QP number
   SubnetId dest_subnet{1};
   uint16_t pkey = kPkeyDefault;
-  uint32_t ahead = 0;  // packets between the expected one and this
+  uint32_t ahead = 0;  // packets between the expected one and this one
 };
 
 class Bench {
  public:
   Bench() : pair(256, small()) { before_ = pair.side(0).memory; }
 
-  /// Makes the QP under test, connected to one of side 1 if its service connects.
+  /// Makes the QP under test; a connected service gets a peer at side 1.
   void use(QpType type) {
     const auto qps = pair.connect({.type = type});
     qp = qps[0];
@@ -74,7 +74,7 @@ class Bench {
     pair.pipe.inject(0, std::move(out));
     pair.run_one(0);
   }
-  /// First part of a write to side 0.
+  /// The first part of a write to side 0.
   [[nodiscard]] std::vector<std::byte> va_and_key(uint32_t wrong_bits = 0) {
     std::vector<std::byte> out(kVaBytes);
     store_be(out.data(), pair.side(0).region.addr);
@@ -147,7 +147,7 @@ constexpr std::array kDrops{
            at.receive({.slid = Lid(3)});
          }},
     Drop{AdapterCounter::kDropSource,
-         [](Bench& at) {  // a peer of this subnet, as if a router stood between
+         [](Bench& at) {  // a peer in this subnet, as if a router stood between
            at.use(QpType::kRc);
            at.post_recv(64);
            at.receive({.flags = kCellFirst | kCellLast | kCellGlobal,
@@ -172,7 +172,7 @@ constexpr std::array kDrops{
            at.receive({.pkey = 0x8001});
          }},
     Drop{AdapterCounter::kDropPkey,
-         [](Bench& at) {  // a datagram has its P_Key beside its Q_Key
+         [](Bench& at) {  // a datagram has a P_Key beside its Q_Key
            at.use(QpType::kUd);
            at.post_recv(64);
            std::vector<std::byte> parts = Bench::qkey(AdapterPair::kQkey);
@@ -192,7 +192,7 @@ constexpr std::array kDrops{
            at.receive({.opcode = Opcode::kXrcSend, .parts = std::vector<std::byte>(kXrcHeaderBytes)});
          }},
     Drop{AdapterCounter::kDropProtocol,
-         [](Bench& at) {  // an IPv6 datagram that nobody has registered for
+         [](Bench& at) {  // an IPv6 datagram without a registered receiver
            at.use(QpType::kRaw);
            at.post_recv(64);
            const uint32_t own = at.pair.side(0).adapter->qpn(*at.qp).value();
@@ -202,13 +202,13 @@ constexpr std::array kDrops{
                        .dest_flip = own ^ kQpnMask});
          }},
     Drop{AdapterCounter::kDropService,
-         [](Bench& at) {  // a Send without the Q_Key that reliable datagrams have
+         [](Bench& at) {  // a Send without the Q_Key of reliable datagrams
            at.use(QpType::kRd);
            at.post_recv(64);
            at.receive({});
          }},
     Drop{AdapterCounter::kDropService,
-         [](Bench& at) {  // an answer to an XRC target, which asks for nothing
+         [](Bench& at) {  // an answer to an XRC target, which sends no requests
            at.use_xrc_target();
            at.receive({.opcode = Opcode::kRdmaReadResponse,
                        .flags = kCellFirst | kCellLast | kCellVa,
@@ -228,7 +228,7 @@ constexpr std::array kDrops{
                        .parts = at.va_and_key()});
          }},
     Drop{AdapterCounter::kDropSegment,
-         [](Bench& at) {  // not full and not the last
+         [](Bench& at) {  // neither full nor last
            at.use(QpType::kUc);
            at.post_recv(64);
            at.receive({.flags = kCellFirst});
@@ -259,7 +259,7 @@ constexpr std::array kDrops{
                        .parts = at.va_and_key(0x5500)});
          }},
     Drop{AdapterCounter::kDropAccess,
-         [](Bench& at) {  // a good key, and a QP that does not grant writes
+         [](Bench& at) {  // a good key, but a QP that grants no writes
            at.use(QpType::kUc);
            QpAttr attr;
            attr.access = Access::kRemoteRead;
@@ -276,14 +276,14 @@ constexpr std::array kDrops{
            at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey)});
          }},
     Drop{AdapterCounter::kDropRdContext,
-         [](Bench& at) {  // one context, and a second remote node
+         [](Bench& at) {  // one context and a second remote node
            at.use(QpType::kRd);
            for (const Lid lid : {Lid(2), Lid(3)}) {
              at.receive({.opcode = Opcode::kRdSend, .parts = Bench::qkey(AdapterPair::kQkey), .slid = lid});
            }
          }},
     Drop{AdapterCounter::kStashFull,
-         [](Bench& at) {  // writes whose first cell is missing: nobody knows where they go
+         [](Bench& at) {  // writes without their first cell: their address is not known
            at.use(QpType::kRc);
            const uint32_t room = AdapterLimits{}.stash_cells_per_qp;
            for (uint32_t i = 0; i <= room; ++i) {

@@ -1,6 +1,7 @@
-// What was allowed when data arrived may have ended when its packet's turn comes: keys that served, were
-// unbound, invalidated or bound elsewhere, rights that were withdrawn. And what comes again under an old
-// number is checked like the first time. On every service.
+// A permission may end between the arrival of data and the packet's turn: a one-shot key was used, a window
+// was
+// unbound, invalidated or bound elsewhere, a right was withdrawn. A request repeated under an old number is
+// checked like the first time. All of it on every service.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class ExecutionChecks : public ::testing::Test {
  public:
   ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
   MemoryTable& table() { return adapter(1).memory(); }
-  /// A window of side 1 over `bytes` of its buffer.
+  /// Binds a window over `bytes` of side 1's buffer.
   Rkey bound_key(uint64_t bytes, Access access, uint64_t offset = 0) {
     PairSide& far = pair.side(1);
     const Rkey key = table().alloc_rkey(far.pd).value();
@@ -54,7 +55,7 @@ class ExecutionChecks : public ::testing::Test {
     attr.access = left;
     ASSERT_EQ(adapter(1).modify_qp(qp, attr, kQpAttrAccess), ModifyResult::kOk);
   }
-  /// Holds the cells of side 0 that `which` names by their place among all it sends, from 0.
+  /// Holds those cells of side 0 for which `which` is true; it gets their number from 0.
   void hold(std::function<bool(int)> which) {
     pair.pipe.set_filter([count = 0, which = std::move(which)](int from, std::vector<std::byte>&) mutable {
       return from == 0 && which(count++) ? Verdict::kHold : Verdict::kPass;
@@ -65,7 +66,7 @@ class ExecutionChecks : public ::testing::Test {
     pair.pipe.release_held(reversed);
     pair.run(50);
   }
-  /// Immediate data of the writes that side 1 was told of.
+  /// The immediate data of the writes that side 1 has completions for.
   [[nodiscard]] std::vector<uint32_t> indicated() {
     std::vector<uint32_t> out;
     for (const WorkCompletion& done : pair.side(1).completions) {
@@ -117,7 +118,7 @@ TEST_F(ExecutionChecks, a_one_shot_key_serves_one_of_two_queue_pairs) {
   const auto first = pair.connect(kPush);
   const auto second = pair.connect(kPush);
   const Rkey key = bound_key(4096, Access::kRemoteWrite | Access::kOneShot);
-  hold([](int cell) { return cell == 1; });  // the first one's last cell
+  hold([](int cell) { return cell == 1; });  // the first write's last cell
   write(*first[0], 1024, 512, key);
   pair.run(3);
   write(*second[0], 2048, 64, key);
@@ -171,7 +172,7 @@ TEST_F(ExecutionChecks, a_write_whose_permission_has_ended_before_its_turn_is_re
     ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(16384, 64)}), PostResult::kOk);
     const Rkey key = bound_key(4096, Access::kRemoteWrite | Access::kZeroBased);
     const uint64_t refused_before = adapter(1).counters().get(AdapterCounter::kDropAccess);
-    hold([](int cell) { return cell != 1; });  // nor its repetitions
+    hold([](int cell) { return cell != 1; });  // repetitions are held too
     send(*qps[0]);
     write(*qps[0], 64, 64, key, 64);
     pair.run(3);
@@ -187,12 +188,12 @@ TEST_F(ExecutionChecks, a_write_whose_permission_has_ended_before_its_turn_is_re
   }
 }
 
-/// The end comes from the same stream: a Send before the write names its key.
+/// The permission ends in the same stream: a Send before the write invalidates the key.
 TEST_F(ExecutionChecks, a_write_behind_the_send_that_invalidates_its_key_is_refused) {
   const auto qps = pair.connect(kPush);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(16384, 64)}), PostResult::kOk);
   const Rkey key = bound_key(4096, Access::kRemoteWrite);
-  hold([](int cell) { return cell != 1; });  // nor its repetitions
+  hold([](int cell) { return cell != 1; });  // repetitions are held too
   send(*qps[0], SendOpcode::kSendWithInvalidate, key);
   write(*qps[0], 64, 64, key);
   pair.run(3);
@@ -202,7 +203,7 @@ TEST_F(ExecutionChecks, a_write_behind_the_send_that_invalidates_its_key_is_refu
   EXPECT_EQ(status_of(64), WcStatus::kRemoteAccess);
 }
 
-// ---- unacknowledged --------------------
+// ---- unacknowledged services --------------------
 
 TEST_F(ExecutionChecks, uc_a_one_shot_key_lives_for_one_whole_message) {
   QpConfig config = kPush;
@@ -242,7 +243,7 @@ TEST_F(ExecutionChecks, uc_a_message_whose_permission_ends_in_the_middle_is_miss
   }
 }
 
-/// The limit of a message is the receiver's too: no completion says less than was written.
+/// The receiver enforces the limit of a message too, so no completion reports less than was written.
 TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {
     AdapterPair pair;
@@ -250,7 +251,7 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
     limits.message_bytes_max = 1000;
     Pipe other(256, Lid(7), Lid(8));
     SeededRandom random(3);
-    // Side 1 by hand, with a limit that side 0 does not know.
+    // Side 1 is built by hand, with a limit that side 0 does not know.
     ChannelAdapter strict({.guid = Guid(5), .limits = limits}, random);
     strict.attach(other.end(1));
     ChannelAdapter lenient({.guid = Guid(6)}, random);
@@ -304,7 +305,7 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
 
 class RepeatedReads : public ExecutionChecks {
  protected:
-  /// A read request by hand from the bound peer.
+  /// A read request built by hand, from the bound peer.
   void request(const std::array<QueuePair*, 2>& qps, Psn psn, uint64_t va, uint32_t bytes, Rkey key) {
     std::vector<std::byte> cell(kCellHeaderBytes + sizeof(ReadRequestWire) + kCrcBytes);
     const CellTemplate fixed = make_cell_template({.dest_subnet = SubnetId(1),
@@ -360,17 +361,17 @@ TEST_F(RepeatedReads, an_old_number_needs_the_right_of_the_queue_pair) {
 
 TEST_F(RepeatedReads, an_old_number_that_was_never_a_read_reads_nothing) {
   const auto qps = pair.connect({});
-  request(qps, Psn(99));  // before the first one
+  request(qps, Psn(99));  // before the first request
   EXPECT_EQ(responses(), 0U);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(8192, 64)}), PostResult::kOk);
   send(*qps[0]);
   pair.run(20);
-  request(qps, Psn(100));  // a Send
+  request(qps, Psn(100));  // the number of a Send
   EXPECT_EQ(responses(), 0U);
   EXPECT_EQ(counted(*qps[1], QpCounter::kReadsNotRepeated), 2U);
 }
 
-TEST_F(RepeatedReads, an_old_number_reads_what_it_read_and_nothing_else) {
+TEST_F(RepeatedReads, a_repeated_read_must_name_the_same_range_and_key) {
   const auto qps = pair.connect({});
   const uint64_t va = pair.side(1).region.addr;
   const Rkey key = bound_key(4096, kReadWrite);
@@ -427,7 +428,7 @@ TEST_F(RepeatedReads, a_one_shot_key_serves_one_read_of_many_packets) {
   EXPECT_EQ(status_of(6), WcStatus::kRemoteAccess);
 }
 
-/// The key has served when its read was executed; the rest of the response still belongs to that operation.
+/// The key is used up when its read is executed; the rest of the response still belongs to that operation.
 TEST_F(RepeatedReads, a_one_shot_read_under_way_is_the_only_one_and_ends_with_its_binding) {
   for (const bool unbound : {false, true}) {
     QpAttr attr;
@@ -461,7 +462,7 @@ TEST(RepeatedReadLimits, an_old_number_needs_inbound_rdma) {
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(8192, 64)}), PostResult::kOk);
   ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}}), PostResult::kOk);
   pair.run(20);
-  // The number of that Send once more, now as a read request.
+  // The number of that Send again, now in a read request.
   std::vector<std::byte> cell = pair.pipe.sent_by(0, Opcode::kSend).at(0)->bytes;
   cell.resize(kCellHeaderBytes + sizeof(ReadRequestWire) + kCrcBytes);
   cell[13] = std::byte{static_cast<uint8_t>(Opcode::kRdmaReadRequest)};

@@ -1,4 +1,4 @@
-// Why requests fail: the mistakes of programs, what each side reports, and the code that the completion has.
+// Reasons of failed requests: mistakes of programs, the reports of each side and the code in the completion.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,7 +32,7 @@ class Failures : public ::testing::Test {
   void connect(QpAttr attr = quick(), QpType type = QpType::kRc) {
     qps_ = pair_.connect({.type = type}, attr);
   }
-  /// Side 0 believes in this peer and these numbers; side 1 is right about side 0.
+  /// Side 0 is set to this peer and these numbers; side 1 is set correctly.
   void connect_wrongly(uint32_t qpn_flip, Lid dlid, uint32_t psn_ahead) {
     const QpConfig config;
     qps_ = {pair_.make_qp(0, config), pair_.make_qp(1, config)};
@@ -60,13 +60,13 @@ class Failures : public ::testing::Test {
     ASSERT_EQ(pair_.post_recv(1, *qps_[1], kReceiveWrId, {pair_.side(1).sge(0, bytes)}), PostResult::kOk);
   }
   void settle() { pair_.run(3000, 1ms); }
-  /// All that a side has reported since it was asked last.
+  /// @return what a side has reported since the last call
   std::vector<Failure> reports(int side) {
     std::vector<Failure> out;
     for (Failure one; pair_.side(side).adapter->next_failure(one);) out.push_back(one);
     return out;
   }
-  /// Each side has reported this reason and no other; kNone: nothing.
+  /// Each side has reported this reason only; kNone: nothing.
   void expect(Reason requester, Reason responder) {
     settle();
     for (const int side : {0, 1}) {
@@ -81,7 +81,7 @@ class Failures : public ::testing::Test {
       EXPECT_NE(find_reason(code_of(wanted)), nullptr);
     }
   }
-  /// The completion of the request says the same in a number.
+  /// The request's completion carries the same reason as a number.
   void expect_status(WcStatus status, Reason reason) {
     ASSERT_FALSE(pair_.side(0).completions.empty());
     const WorkCompletion& entry = pair_.side(0).completions.front();
@@ -270,7 +270,7 @@ TEST_F(Failures, no_receive_is_posted) {
   expect_status(WcStatus::kRnrRetryExceeded, Reason::kPeerHasNoReceive);
 }
 
-/// With seven retries a request waits for ever: it is reported once, and goes on.
+/// With seven retries a request waits without limit: it is reported once and continues.
 TEST_F(Failures, a_request_that_waits_for_a_receive_for_ever) {
   QpAttr attr = quick();
   attr.rnr_retry = 7;
@@ -285,7 +285,7 @@ TEST_F(Failures, a_request_that_waits_for_a_receive_for_ever) {
   EXPECT_TRUE(reports(0).empty());
 }
 
-/// One that comes a little later than the message is no mistake.
+/// A receive that is posted a little after the message is no mistake.
 TEST_F(Failures, a_receive_that_is_late_is_nothing_to_speak_of) {
   connect();
   send();
@@ -387,7 +387,7 @@ TEST_F(Failures, a_peer_that_answered_once_has_gone_silent) {
   expect(Reason::kPeerWentSilent, Reason::kNoSuchQp);
 }
 
-/// What comes late for a QP that has ended is no fault, however many cells it is.
+/// Late cells for a QP that has ended are no fault, however many cells there are.
 TEST_F(Failures, cells_of_one_message_are_no_peer_that_repeats) {
   connect();
   ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
@@ -418,7 +418,7 @@ TEST_F(Failures, datagrams_that_are_not_taken_are_reported_once_for_each_cause) 
   EXPECT_EQ(of_responder().expected, 10U);
 }
 
-// ---- what follows --------------------
+// ---- flushed requests and later lives --------------------
 
 TEST_F(Failures, flushed_requests_have_the_code_of_what_ended_their_qp) {
   connect();
@@ -436,7 +436,7 @@ TEST_F(Failures, flushed_requests_have_the_code_of_what_ended_their_qp) {
   EXPECT_EQ(pair_.side(1).completions[0].imm, code_of(Reason::kRemoteOutOfBounds));
 }
 
-/// In its next life a QP has forgotten what ended it, and a program that ends it itself hears so.
+/// A new life of a QP forgets the earlier failure, and a program that ends a QP itself gets that reason.
 TEST_F(Failures, a_qp_that_its_program_ends_says_so) {
   connect();
   SendRequest wrong = request(SendOpcode::kRdmaWrite);
@@ -485,7 +485,7 @@ TEST(FailureLog, the_newest_stay) {
   EXPECT_EQ(out.wr_id, FailureLog::kKept + 4);
 }
 
-TEST(FailureLog, strangers_can_provoke_so_many_reports_and_no_more) {
+TEST(FailureLog, strangers_can_provoke_strays_most_reports) {
   FailureLog log;
   uint32_t told = 0;
   Instant now{};

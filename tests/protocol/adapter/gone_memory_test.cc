@@ -1,6 +1,8 @@
-// Memory of a region that goes away, each way it can go, under each state of the process's signals, for each
-// kind of transfer: no process ends, and the transfers end as docs/memory.md says, strictly and tolerantly.
-// Each case runs in a child process, because it sets the signals of a whole process.
+// Memory of a region that disappears, in each way, under each state of the process's signals, for each kind
+// of
+// transfer: the process survives, and transfers end as docs/memory.md says, in strict and in tolerant mode.
+// Each
+// case runs in a child process, because it changes the signals of the whole process.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -23,8 +25,8 @@ constexpr uint32_t kPage = 4096;
 constexpr uint32_t kGoneBytes = 600;  // three cells
 constexpr Access kFullRights =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
-constexpr std::byte kOld{0x40};   // what the memory held when it went
-constexpr std::byte kSent{0x5C};  // what is written to it
+constexpr std::byte kOld{0x40};   // content of the memory before it disappears
+constexpr std::byte kSent{0x5C};  // data that a transfer writes to it
 
 enum class Gone { kUnmapped, kTruncated, kReadOnly, kNeverMapped, kMappedAnew };
 enum class Signals { kPlain, kBlocked, kOtherBefore, kOtherAfter };
@@ -41,7 +43,7 @@ class CountsGone final : public GoneMemory {
   int times = 0;
 };
 
-/// One page in a file of its own.
+/// One page in its own file.
 class Page {
  public:
   Page() : file_(memfd_create("page", 0)) {
@@ -84,7 +86,7 @@ void set_other_handler() {
   for (const int signal : {SIGSEGV, SIGBUS}) std::signal(signal, other_handler);
 }
 
-/// Two adapters of which one has memory that goes.
+/// Two adapters, one of which has memory that disappears.
 class World {
  public:
   World(Gone gone, Transfer transfer, bool tolerant) : gone_(gone), transfer_(transfer) {
@@ -116,9 +118,10 @@ class World {
   std::array<QueuePair*, 2> qps{};
 
  private:
-  static constexpr uint32_t kTo = 8 * kPage;  // where reads of the other side end
+  static constexpr uint32_t kTo = 8 * kPage;  // target of the other side's reads
 
-  /// Side 0 asks side 1, whose memory it is; of a Send and of a read into it, side 0 itself is the owner.
+  /// Side 0 posts a request to side 1, which owns the memory; for a Send and a read into it side 0 is the
+  /// owner.
   void post() {
     SendRequest request{.opcode = SendOpcode::kRdmaWrite, .remote_addr = region.addr, .rkey = region.rkey};
     std::vector<Sge> sges{pair.side(0).sge(0, kGoneBytes)};
@@ -149,7 +152,7 @@ class World {
     EXPECT_EQ(pair.side(0).adapter->post_send(*qps[0], request), PostResult::kOk);
   }
 
-  /// The responses are lost, the memory goes, and the request comes once more.
+  /// The responses are lost, the memory disappears, and the request is repeated.
   WcStatus repeat_read() {
     pair.pipe.set_filter([](int from, std::vector<std::byte>&) {
       return from == 1 ? test::Verdict::kDrop : test::Verdict::kPass;

@@ -1,5 +1,5 @@
-// The cells in the middle of a write are placed at once while they come in turn. Whatever its key meant when
-// the first of them came, each is asked for what the key means now.
+// The middle cells of a write are placed at once while they arrive in order. Each cell is checked against the
+// current binding of the key, not against its binding at the first cell.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +36,7 @@ class LargeWrites : public ::testing::Test {
                                                         .rkey = key}),
               PostResult::kOk);
   }
-  /// The first half of its cells, and no more as yet.
+  /// Sends the first half of the write's cells only.
   void post_half(Rkey key) {
     pair.pipe.set_room(0, kBytes / kCell / 2);
     post(key);
@@ -49,7 +49,7 @@ class LargeWrites : public ::testing::Test {
     pair.run(50);
     return pair.side(0).completions.empty() ? WcStatus::kGeneral : pair.side(0).completions.front().status;
   }
-  /// So many bytes, and nothing behind them.
+  /// Exactly the first `bytes` bytes are written.
   void expect_written(uint32_t bytes) {
     EXPECT_EQ(pair.side(1).bytes_at(0, bytes), pair.side(0).bytes_at(0, bytes));
     EXPECT_EQ(pair.side(1).bytes_at(bytes, 2 * kBytes - bytes), std::vector<std::byte>(2 * kBytes - bytes));

@@ -1,5 +1,6 @@
-// A QP that ends acknowledges what it has received: its user ends it as soon as it has the last message, and
-// the peer waits for nothing else.
+// A QP that ends acknowledges what it has received: its user ends it right after the last message, and the
+// peer
+// still waits for the acknowledgement.
 #include <gtest/gtest.h>
 
 #include "tests/support/adapter_pair.h"
@@ -11,8 +12,9 @@ namespace {
 
 class LastWords : public ::testing::Test {
  protected:
-  /// Side 0 sends; when this returns the message is received, and its acknowledgement has had no credit yet
-  /// where `room`, which it has for that, is none.
+  /// Side 0 sends. On return the message is received; the acknowledgement, which has `room` cells of credit,
+  /// has
+  /// not been sent if `room` is 0.
   void send_and_receive() {
     qps_ = pair_.connect({});
     send_one_more();
@@ -55,7 +57,7 @@ TEST_F(LastWords, are_said_by_a_qp_that_is_moved_to_error_or_reset) {
   }
 }
 
-/// A program that ends leaves its QPs as they are.
+/// A program that exits leaves its QPs in their state.
 TEST_F(LastWords, are_said_for_all_qps_when_their_owner_ends) {
   send_and_receive();
   pair_.side(1).adapter->say_last_words();
@@ -63,8 +65,9 @@ TEST_F(LastWords, are_said_for_all_qps_when_their_owner_ends) {
   expect_success();
 }
 
-/// Neither acknowledgement reaches the sender. The first is repeated when it asks again; nobody is there to
-/// repeat the second when the QP has ended.
+/// Neither acknowledgement reaches the sender. The first one is repeated when the sender asks again. The
+/// second
+/// one must be sent several times at once, because the QP has ended when the sender asks again.
 TEST_F(LastWords, are_said_several_times_where_cells_were_lost) {
   int losses = 1;
   pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
@@ -83,7 +86,7 @@ TEST_F(LastWords, are_said_several_times_where_cells_were_lost) {
   EXPECT_EQ(losses, 0);
 }
 
-/// A sound fabric gets no cell more for it.
+/// A fabric without losses carries no additional cell.
 TEST_F(LastWords, are_not_repeated_where_no_cell_was_lost) {
   int said = 0;
   pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {

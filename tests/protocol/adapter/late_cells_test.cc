@@ -1,5 +1,6 @@
-// Cells that come after cells of later packets: writes and Sends of one queue pair leave memory as their
-// order says, a packet CRC is over what came, and answers come in the order of the requests.
+// Cells that arrive after cells of later packets: writes and Sends of one queue pair leave memory as if in
+// order,
+// a packet CRC covers the bytes that arrived, and answers leave in the order of the requests.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -25,7 +26,7 @@ class LateCells : public ::testing::Test {
   uint64_t counted(QpCounter counter) { return adapter(1).counters(*qps[1]).get(counter); }
 
   void use(const QpConfig& config) { qps = pair.connect(config); }
-  /// Loses the cells of side 0 with these places among all that it sends, from 0.
+  /// Drops those cells of side 0 whose numbers, from 0, are in `places`.
   void lose(std::vector<int> places) {
     pair.pipe.set_filter([count = 0, places = std::move(places)](int from, std::vector<std::byte>&) mutable {
       const bool lost = from == 0 && std::count(places.begin(), places.end(), count) != 0;
@@ -33,7 +34,7 @@ class LateCells : public ::testing::Test {
       return lost ? Verdict::kDrop : Verdict::kPass;
     });
   }
-  /// A message of `bytes` times `value`.
+  /// Posts a message of `bytes` bytes with the value `value`.
   void post(SendOpcode opcode, uint64_t va, uint32_t bytes, uint8_t value, Rkey key) {
     std::fill_n(pair.side(0).memory.begin() + source, bytes, static_cast<std::byte>(value));
     const Sge sge = pair.side(0).sge(source, bytes);
@@ -48,12 +49,12 @@ class LateCells : public ::testing::Test {
     const MemoryRegion& region = pair.side(1).region;
     post(SendOpcode::kRdmaWrite, region.addr + at, bytes, value, region.rkey);
   }
-  /// Of side 1's buffer.
+  /// @return the first page border in side 1's buffer
   std::byte* first_page() {
     std::byte* base = pair.side(1).memory.data();
     return base + (kPage - reinterpret_cast<uintptr_t>(base) % kPage) % kPage;
   }
-  /// All of side 1's buffer from 0 on, as runs of one value.
+  /// Expected content of side 1's buffer from byte 0 on, as runs of one value.
   struct Run {
     uint32_t bytes;
     uint8_t value;
@@ -75,8 +76,8 @@ class LateCells : public ::testing::Test {
   uint32_t source = 0;
 };
 
-/// The sender would pause and begin again with its first cell each time, and never come to the missing one.
-TEST_F(LateCells, a_message_that_has_its_receive_is_not_told_to_wait_for_that_of_the_next) {
+/// Told to wait, the sender would repeat from its first cell each time and never reach the missing cell.
+TEST_F(LateCells, a_message_with_a_receive_gets_no_not_ready_for_the_next_one) {
   use({.recv_wqes = 1, .signal_all = true});
   const std::vector<Sge> room{pair.side(1).sge(0, 4 * kCell)};
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, room), PostResult::kOk);
@@ -127,7 +128,7 @@ TEST_F(LateCells, the_last_of_several_writes_wins_wherever_they_meet) {
   expect_memory({{100, 1}, {200, 2}, {50, 3}, {10, 4}, {708, 3}});
 }
 
-/// A key of their own for the same memory.
+/// Two writes to the same memory, each under its own key.
 TEST_F(LateCells, writes_meet_under_two_keys) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
@@ -143,7 +144,7 @@ TEST_F(LateCells, writes_meet_under_two_keys) {
   expect_memory({{300, 1}, {100, 2}, {624, 1}});
 }
 
-/// Pages need not lie in the order of their addresses.
+/// Pages need not be in the order of their addresses.
 TEST_F(LateCells, writes_meet_in_pages) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
@@ -159,7 +160,7 @@ TEST_F(LateCells, writes_meet_in_pages) {
   post(SendOpcode::kRdmaWrite, va + kCell + 100, kCell + 100, 2, region.value().rkey);
   pair.run(50);
   expect_successes(2);
-  const auto at = [&](uint32_t byte) {  // of the messages
+  const auto at = [&](uint32_t byte) {  // byte of the message
     return byte < 2 * kCell ? base[2 * kPage - 2 * kCell + byte] : base[byte - 2 * kCell];
   };
   for (uint32_t byte = 0; byte < 4 * kCell; ++byte) {
@@ -168,9 +169,10 @@ TEST_F(LateCells, writes_meet_in_pages) {
   }
 }
 
-/// A later write lay in the pages around that of the late cell, and its key leads to this one now: what was
-/// never written there is not left out.
-TEST_F(LateCells, where_a_binding_that_has_ended_led_is_not_asked) {
+/// The later write was placed through a binding that has ended. The key's new binding leads to the late
+/// cell's
+/// page, but the later write was never placed there: the late cell must be placed completely.
+TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
   MemoryTable& table = adapter(1).memory();
@@ -190,7 +192,7 @@ TEST_F(LateCells, where_a_binding_that_has_ended_led_is_not_asked) {
   };
   bind(region_of(0, 2));
   pair.pipe.set_filter([cells = 0](int from, std::vector<std::byte>&) mutable {
-    if (from == 1) return Verdict::kDrop;  // nobody asks for it again
+    if (from == 1) return Verdict::kDrop;  // no repetition is asked for
     return cells++ == 1 ? Verdict::kHold : Verdict::kPass;
   });
   write(static_cast<uint32_t>(base + kPage - far.memory.data()), 4 * kCell, 1);
@@ -232,8 +234,8 @@ TEST_F(LateCells, a_write_leaves_what_a_later_send_has_brought) {
   expect_memory({{200, 1}, {100, 2}, {100, 1}, {50, 2}, {574, 1}});
 }
 
-/// The first cell of the earlier write is lost, so that the others wait in the stash.
-TEST_F(LateCells, what_waited_in_the_stash_leaves_what_later_packets_have_written) {
+/// The first cell of the earlier write is lost, so the other cells wait in the stash.
+TEST_F(LateCells, stashed_cells_do_not_overwrite_later_packets) {
   use({.signal_all = true});
   lose({0});
   write(0, 4 * kCell, 1);
@@ -258,8 +260,7 @@ TEST_F(LateCells, a_packet_crc_is_over_what_came_though_later_writes_have_change
   expect_memory({{128, 1}, {512, 2}, {381, 1}});
 }
 
-/// A cell that comes late is exchanged for another valid one: the sum of its packet is wrong, and it comes
-/// again.
+/// A late cell is replaced by another valid cell: the packet CRC is wrong, and the cell is sent again.
 TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
   for (const SendOpcode opcode : {SendOpcode::kRdmaWriteWithImm, SendOpcode::kSendWithImm}) {
     use({.signal_all = true, .idata_takes_recv_wqe = true, .packet_crc = true});
@@ -284,7 +285,7 @@ TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
 
 // ---- answers in order --------------------
 
-/// Responses of reads wait for credit when a request behind them is refused.
+/// Read responses wait for credit when a request behind them is refused.
 TEST_F(LateCells, a_request_that_is_refused_lets_the_reads_before_it_be_answered) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
@@ -305,13 +306,13 @@ TEST_F(LateCells, a_request_that_is_refused_lets_the_reads_before_it_be_answered
   EXPECT_EQ(adapter(1).query_qp(*qps[1]).state, QpState::kErr);
 }
 
-/// The second request is given up here when it should be sent again; it had arrived before.
+/// The second request has arrived, but fails here when it should be sent again.
 TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_before_it) {
   use({.signal_all = true});
   PairSide& near = pair.side(0);
   std::vector<std::byte> own(64);
   const MemoryRegion gone = adapter(0).memory().reg_mr(near.pd, own, Access::kLocalWrite).value();
-  post(SendOpcode::kSend, 0, 16, 1, {});  // nobody is ready for it
+  post(SendOpcode::kSend, 0, 16, 1, {});  // side 1 has no receive for it
   const Sge sge{gone.addr, 64, gone.lkey};
   ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 2,
                                           .opcode = SendOpcode::kRdmaWrite,
@@ -319,7 +320,7 @@ TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_b
                                           .remote_addr = pair.side(1).region.addr,
                                           .rkey = pair.side(1).region.rkey}),
             PostResult::kOk);
-  // The write has come, and nobody has said so.
+  // The write has arrived, and every acknowledgement is dropped.
   pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
     const bool nak = bytes[13] == std::byte{static_cast<uint8_t>(Opcode::kNak)};
     return from == 1 && !nak ? Verdict::kDrop : Verdict::kPass;
@@ -337,7 +338,7 @@ TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_b
 
 // ---- what it costs --------------------
 
-/// Microseconds of a turn in which one cell comes after those of 499 later writes, which are executed in it.
+/// @return the microseconds of a turn in which one cell arrives after 499 later writes, which it executes
 double turn_with_a_late_cell(bool same_place) {
   constexpr uint32_t kWrites = 500;
   constexpr uint32_t kCellBytes = 4096;
@@ -372,8 +373,9 @@ double turn_with_a_late_cell(bool same_place) {
   return std::chrono::duration<double, std::micro>(end - begin).count();
 }
 
-/// A peer can bring it about at will, and the device's lock is held meanwhile. The shortest of some turns,
-/// because other processes take time from each.
+/// A peer can cause this at will, and the device's lock is held during the turn. The test takes the shortest
+/// of
+/// several turns, because other processes add time to some.
 TEST(LateCellCost, does_not_grow_with_the_later_writes_to_the_same_place) {
   double apart = 1e9;
   double same = 1e9;

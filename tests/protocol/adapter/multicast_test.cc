@@ -1,5 +1,5 @@
-// Multicast groups: what is sent to a group reaches its members, on other nodes and on the sender's own, and
-// nobody else.
+// Multicast groups: a message to a group reaches its members, on other nodes and on the sender's own, and no
+// other QP.
 #include "messages/multicast.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class Multicast : public ::testing::Test {
             qp, {.sges = {&sge, 1}, .dest = {.qpn = kQpnMulticast, .qkey = AdapterSides::kQkey}, .ah = &ah}),
         PostResult::kOk);
   }
-  /// Receives of a side since the last call, by QP.
+  /// @return the QPs of a side that have received since the last call
   std::vector<Qpn> receivers(int index) {
     std::vector<Qpn> got;
     for (const WorkCompletion& one : star.side(index).completions) {
@@ -70,7 +70,7 @@ class Multicast : public ::testing::Test {
   AdapterStar star{three_nodes()};
 };
 
-TEST_F(Multicast, members_hear_it_wherever_they_are_and_nobody_else_does) {
+TEST_F(Multicast, members_receive_on_every_node_and_no_other_qp_does) {
   QueuePair* sender = make_qp(0);
   QueuePair* at_home = make_qp(0);
   QueuePair* first = make_qp(1);
@@ -81,7 +81,7 @@ TEST_F(Multicast, members_hear_it_wherever_they_are_and_nobody_else_does) {
   join(1, *first);
   join(1, *second);
   join(2, *far);
-  join(1, *stranger, 2);  // of another group that has the same LID
+  join(1, *stranger, 2);  // another group with the same LID
   star.side(0).fill(0, 100, 9);
   send(0, *sender);
   EXPECT_EQ(receivers(0), (Qpns{adapter(0).qpn(*at_home)}));
@@ -96,11 +96,11 @@ TEST_F(Multicast, members_hear_it_wherever_they_are_and_nobody_else_does) {
   star.fabric.expect_conserved();
 }
 
-TEST_F(Multicast, who_leaves_hears_no_more) {
+TEST_F(Multicast, a_member_that_left_receives_no_more) {
   QueuePair* sender = make_qp(0);
   QueuePair* member = make_qp(1);
   join(1, *member);
-  join(1, *member);  // twice is once
+  join(1, *member);  // joining twice has no effect
   EXPECT_FALSE(adapter(1).destroy_qp(member));
   send(0, *sender);
   EXPECT_EQ(receivers(1).size(), 1U);
@@ -146,14 +146,14 @@ TEST_F(Multicast, a_burst_reaches_members_of_the_sending_port_too) {
   star.run(200);
   EXPECT_EQ(receivers(0).size(), 2 * kMessages);
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kDropMulticast), 0U);
-  // Each went to the port and, as a copy, to the member here.
+  // Each datagram left through the port, and a copy went to the local member.
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsLooped), 2 * kMessages);
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsSent), 4 * kMessages);
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kBytesSent),
             2 * adapter(0).counters().get(AdapterCounter::kBytesLooped));
 }
 
-/// The lane takes more in a turn than a loopback holds: a datagram that has no room there waits.
+/// The lane takes more cells in a turn than a loopback holds: a datagram without room there waits.
 TEST(MulticastAtHome, a_datagram_leaves_with_its_copy) {
   AdapterPair pair;
   PairSide& side = pair.side(0);
@@ -205,7 +205,7 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   EXPECT_FALSE(adapter(1).attach_mcast(*qp, group(1), kGroupLid));
   const PdId pd = star.side(0).pd;
   EXPECT_FALSE(adapter(0).make_ah(pd, {.dlid = kGroupLid, .is_global = true, .route = {.dgid = unicast}}));
-  // As many memberships as the limit says.
+  // The limit bounds the number of memberships.
   AdapterLimits limits;
   limits.multicast_members = 2;
   SeededRandom random(5);

@@ -1,4 +1,4 @@
-// Partitions: a QP takes the P_Key at its index of the port's table, and hears only those it may talk to.
+// Partitions: a QP uses the P_Key at its index of the port's table and accepts matching cells only.
 #include <algorithm>
 
 #include "tests/support/adapter_pair.h"
@@ -14,12 +14,12 @@ constexpr uint16_t kOther = 0x8006;
 class Partition : public ::testing::Test {
  protected:
   ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
-  /// Side 0 has `first` and side 1 `second` at index 1 of their tables; QPs go by it.
+  /// Puts `first` at index 1 of side 0's table and `second` at index 1 of side 1's; the QPs use index 1.
   void set_tables(uint16_t first, uint16_t second) {
     const std::array<uint16_t, 2> tables[] = {{kPkeyDefault, first}, {kPkeyDefault, second}};
     for (int i = 0; i < 2; ++i) ASSERT_TRUE(adapter(i).set_pkeys(1, tables[i]));
   }
-  /// Does a message of a service reach side 1?
+  /// @return true if a message of the service reaches side 1
   bool arrives(QpType type) {
     QpAttr attr;
     attr.pkey_index = 1;
@@ -34,7 +34,7 @@ class Partition : public ::testing::Test {
     pair.side(1).completions.clear();
     pair.run(500);
     const bool came = !pair.side(1).completions.empty();
-    if (is_acknowledged(type)) {  // its sender knows
+    if (is_acknowledged(type)) {  // the sender gets a completion
       EXPECT_FALSE(pair.side(0).completions.empty());
       const WcStatus status = pair.side(0).completions.front().status;
       EXPECT_EQ(status, came ? WcStatus::kSuccess : WcStatus::kRetryExceeded);
@@ -91,7 +91,7 @@ TEST_F(Partition, cells_name_it_and_those_of_the_default_one_have_zeros_there) {
 
 TEST_F(Partition, an_entry_that_is_not_there_is_refused_and_the_table_may_change) {
   ChannelAdapter& at = adapter();
-  const std::array<uint16_t, 3> table{kPkeyDefault, 0x8000, kFull};  // no base in the second
+  const std::array<uint16_t, 3> table{kPkeyDefault, 0x8000, kFull};  // the second entry has no base
   ASSERT_TRUE(at.set_pkeys(1, table));
   EXPECT_EQ(at.pkeys(1)[2], kFull);
   QueuePair* qp = pair.make_qp(0, {});

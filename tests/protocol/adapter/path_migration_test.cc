@@ -1,6 +1,8 @@
-// Automatic path migration: two adapters with two ports each and a link between each pair of ports. A QP goes
-// over to its alternate path when the first one is silent or its port is down, when its consumer says so, and
-// when its peer has; both ends must be ready, or neither moves.
+// Automatic path migration: two adapters with two ports each and a link between each pair of ports. A QP
+// moves to
+// its alternate path when the first path is silent or its port is down, when its consumer orders it, and when
+// its
+// peer has moved. Both ends must be ready, or neither moves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// End `i` of link `k` has LID 2 k + i + 1: the near adapter 1 and 3, the far one 2 and 4.
+/// End `i` of link `k` has LID 2 k + i + 1: the near adapter has 1 and 3, the far adapter 2 and 4.
 class PathMigration : public ::testing::Test {
  protected:
   struct End {
@@ -55,7 +57,7 @@ class PathMigration : public ::testing::Test {
     far.adapter.reset();
   }
 
-  /// Both QPs in RTS over the first link; with `armed` the second is their alternate path.
+  /// Brings both QPs to RTS over the first link; with `armed` the second link is their alternate path.
   void connect(QpType type, bool near_ready = true, bool far_ready = true,
                AckMode ack_mode = AckMode::kSelective) {
     for (End* end : {&near, &far}) {
@@ -112,7 +114,7 @@ class PathMigration : public ::testing::Test {
     attr.path_mig_state = state;
     return end.adapter->modify_qp(*end.qp, attr, kQpAttrPathMigState);
   }
-  /// A message each way, which also tells each end that the other is ready.
+  /// One message each way; it also tells each end that the other one is ready.
   void exchange() {
     send(near, far, 1);
     run();
@@ -135,7 +137,7 @@ class PathMigration : public ::testing::Test {
   End far{6};
 };
 
-/// The cell with its header changed.
+/// @return the cell with a changed header
 template <class Change>
 std::vector<std::byte> with_header(std::vector<std::byte> cell, Change&& change) {
   CellHeader header;
@@ -188,7 +190,7 @@ TEST_F(PathMigration, the_last_retry_takes_the_other_path_and_the_peer_follows) 
     EXPECT_EQ(attr.ack_timeout, 33ms);
     EXPECT_EQ(attr.alt.dlid, kLidNone) << "it is the path now";
   }
-  // Without another path silence is the end.
+  // Without an alternate path a silent peer ends the connection.
   second.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
   near.done.clear();
   send(near, far, 5);
@@ -241,7 +243,7 @@ TEST_F(PathMigration, a_consumer_says_when) {
   }
 }
 
-/// Nobody listens any more where its peer would send: the peer follows before it has sent anything there.
+/// The peer must follow before it sends to the old path, where its cells would be dropped.
 TEST_F(PathMigration, an_end_that_moves_says_so_though_it_has_nothing_to_send) {
   for (const AckMode mode : {AckMode::kSelective, AckMode::kStrict}) {
     for (const bool received : {false, true}) {
@@ -264,8 +266,8 @@ TEST_F(PathMigration, an_end_that_moves_says_so_though_it_has_nothing_to_send) {
   }
 }
 
-/// What it said was lost: each cell that comes by the path it has left is answered by the other one.
-TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_follows) {
+/// The notice is lost: each cell that arrives by the old path is answered on the new path.
+TEST_F(PathMigration, a_peer_that_missed_the_notice_is_told_again_until_it_follows) {
   connect(QpType::kRc);
   exchange();
   second.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
@@ -279,7 +281,7 @@ TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_fol
   EXPECT_EQ(migration(far), PathMigState::kMigrated);
   EXPECT_EQ(far.adapter->counters(*far.qp).get(QpCounter::kTimeouts), 0U) << "not by its retries";
   expect_all_good(1);
-  // A late cell is not from one that has yet to be told.
+  // A late cell of a peer that has moved is not answered.
   second.clear_trace();
   first.inject(0, first.sent_by(1, Opcode::kSend).back()->bytes);
   run(5);
@@ -287,8 +289,8 @@ TEST_F(PathMigration, a_peer_that_has_not_heard_of_it_is_told_again_until_it_fol
   EXPECT_TRUE(second.trace().empty());
 }
 
-/// Each end has left for a path that the other is not on: what either says of it is not answered.
-TEST_F(PathMigration, two_ends_that_have_left_each_other_do_not_go_on_telling) {
+/// Each end has moved to a path that the other one does not use: neither answers the other's notice.
+TEST_F(PathMigration, two_ends_on_different_paths_do_not_repeat_their_notices) {
   connect(QpType::kRc);
   exchange();
   int told = 0;
@@ -296,7 +298,7 @@ TEST_F(PathMigration, two_ends_that_have_left_each_other_do_not_go_on_telling) {
   ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
   run(2);
   EXPECT_EQ(told, 1);
-  // The far end's last word by the first path.
+  // The far end's last cell by the first path.
   const std::vector<std::byte> ack = first.sent_by(1, Opcode::kAck).back()->bytes;
   for (int i = 0; i < 3; ++i) {
     first.inject(0, ack);
@@ -305,7 +307,7 @@ TEST_F(PathMigration, two_ends_that_have_left_each_other_do_not_go_on_telling) {
   EXPECT_EQ(told, 1);
 }
 
-/// Nor is it told because of cells that are not of its connection, or not of its partition.
+/// Cells of another connection or another partition are not answered either.
 TEST_F(PathMigration, only_cells_of_the_peer_are_answered_by_the_path_that_was_taken) {
   connect(QpType::kRc);
   exchange();
@@ -398,7 +400,7 @@ TEST_F(PathMigration, to_a_port_that_is_down_is_an_error_event_and_nothing_moves
   expect_all_good(1);
 }
 
-/// Neither path is of any use for so long that its port is given up: what waits is told so.
+/// Both paths are down until the port is given up: the waiting requests fail.
 TEST_F(PathMigration, an_armed_end_whose_ports_are_both_down_fails_when_its_port_expires) {
   connect(QpType::kRc);
   exchange();
@@ -417,7 +419,7 @@ TEST_F(PathMigration, an_armed_end_whose_ports_are_both_down_fails_when_its_port
   EXPECT_EQ(count(near, AsyncEventKind::kQpFatal), 1);
 }
 
-/// A peer that moves before this end is ready is told of by an event, and its cells are dropped.
+/// If the peer moves before this end is ready, an event reports it and its cells are dropped.
 TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
   connect(QpType::kRc);
   exchange();
@@ -431,7 +433,7 @@ TEST_F(PathMigration, a_peer_that_moves_too_early_is_not_followed) {
   EXPECT_GT(far.adapter->counters().get(AdapterCounter::kDropOtherLid), 0U);
 }
 
-/// Somebody else on the other link cannot make a QP move.
+/// A stranger on the other link cannot make a QP move.
 TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_nothing) {
   connect(QpType::kRc);
   exchange();
@@ -475,8 +477,9 @@ TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
   EXPECT_EQ(ready_cell(0), PathMigState::kArmed);
 }
 
-/// Without acknowledgement a number of before is late, and one of later has lost those between.
-TEST_F(PathMigration, an_unacknowledged_qp_hears_what_it_would_take_as_the_next_cell) {
+/// On an unacknowledged service a lower PSN is late, and a higher PSN means that the packets between are
+/// lost.
+TEST_F(PathMigration, an_unacknowledged_qp_follows_cells_with_later_psns) {
   for (const bool moves : {false, true}) {
     connect(QpType::kUc, moves, true);
     exchange();

@@ -1,5 +1,6 @@
-// Numbers of reliable datagrams when a message is given up: what was not answered is not counted on from, so
-// no late copy is ever executed a second time, and a queue pair that ends keeps nobody from the far side.
+// PSNs of reliable datagrams when a message is given up: an unanswered number is used again, so no late copy
+// is
+// executed a second time. A queue pair that ends does not block the others' way to the far side.
 #include <algorithm>
 
 #include "adapter/limits.h"
@@ -11,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kPsnOffset = 24;  // in a cell's header, behind a byte of flags
+constexpr size_t kPsnOffset = 24;  // in a cell's header, after one byte of flags
 
 class ReliableDatagram : public ::testing::Test {
  protected:
@@ -21,7 +22,7 @@ class ReliableDatagram : public ::testing::Test {
     }
   }
   ChannelAdapter& adapter(int index = 0) { return *pair.side(index).adapter; }
-  /// One that gives up at the first silence and at the first "not ready".
+  /// @return a queue pair that gives up after one timeout or one "not ready"
   QueuePair* rd_qp(int index, QpConfig config = {}) {
     config.type = QpType::kRd;
     QpAttr attr;
@@ -41,7 +42,7 @@ class ReliableDatagram : public ::testing::Test {
     attr.state = state;
     ASSERT_EQ(adapter().modify_qp(qp, attr, adapter::kQpAttrState), ModifyResult::kOk);
   }
-  /// One message arrives, so that the far side wants a certain number, and the next one is lost.
+  /// One message arrives, which fixes the far side's expected number; the next one is lost.
   void lose_the_second_message() {
     send(*from, *peer);
     pair.run(20);
@@ -50,7 +51,7 @@ class ReliableDatagram : public ::testing::Test {
     send(*from, *peer);
     pair.run(2);
   }
-  /// The message after one that was given up, whose first cell comes again when all is over.
+  /// Sends a message after the one that was given up, and repeats its first cell after its end.
   void expect_the_next_is_executed_once() {
     const size_t before = executed();
     std::vector<std::byte> copy;
@@ -67,7 +68,7 @@ class ReliableDatagram : public ::testing::Test {
     pair.run(50);
     EXPECT_EQ(executed(), before + 1) << "a late copy was executed";
   }
-  /// The first message, as if it had been sent under a later number.
+  /// @return the first message with a PSN that is larger by `numbers`
   [[nodiscard]] std::vector<std::byte> later_copy(uint32_t numbers) {
     const TracedCell& first = *pair.pipe.sent_by(0, Opcode::kRdSend).front();
     std::vector<std::byte> copy = first.bytes;
@@ -110,7 +111,7 @@ TEST_F(ReliableDatagram, the_number_a_destroyed_queue_pair_used_is_not_counted_o
   expect_the_next_is_executed_once();
 }
 
-TEST_F(ReliableDatagram, the_number_of_a_message_for_which_nobody_was_ready_is_not_counted_on_from) {
+TEST_F(ReliableDatagram, the_number_of_a_message_without_a_receive_is_not_counted_on_from) {
   QueuePair* unready = rd_qp(1);
   send(*from, *unready);
   pair.run(20);
@@ -118,7 +119,7 @@ TEST_F(ReliableDatagram, the_number_of_a_message_for_which_nobody_was_ready_is_n
   expect_the_next_is_executed_once();
 }
 
-/// The far side has counted a message that it refused for what it is.
+/// The far side has counted a message that it refused for its content.
 TEST_F(ReliableDatagram, the_number_of_a_message_that_was_refused_is_counted_on_from) {
   send(*from, *peer, 256);
   pair.run(20);
@@ -136,8 +137,9 @@ TEST_F(ReliableDatagram, the_number_of_a_message_that_was_refused_is_counted_on_
   EXPECT_EQ(sent[2]->view.psn, sent[0]->view.psn.plus(2));
 }
 
-/// A refusal names the number that it refuses. Taken for one of what is in flight now, it would give that the
-/// number of a message that was executed, whose answer would then be repeated.
+/// A refusal names the PSN that it refuses. If the sender applied it to the message in flight, that message
+/// would
+/// get the PSN of an executed message, whose answer would then be repeated.
 TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   send(*from, *peer);
   pair.run(20);
@@ -163,7 +165,7 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   pair.pipe.inject(0, refusal);
   pair.pipe.set_filter(nullptr);
   pair.run(50);
-  EXPECT_EQ(pair.side(0).completions.size(), done) << "nobody has executed it yet";
+  EXPECT_EQ(pair.side(0).completions.size(), done) << "it is not executed yet";
   EXPECT_EQ(executed(), 3U);
   pair.pipe.release_held();
   pair.run(50);
@@ -171,11 +173,12 @@ TEST_F(ReliableDatagram, a_late_refusal_renumbers_nothing) {
   EXPECT_EQ(executed(), 4U);
 }
 
-/// The number of a message that was given up is nobody else's: its late copy comes just before the next one.
+/// The PSN of a message that was given up is not given to another one: its late copy comes just before the
+/// next.
 TEST_F(ReliableDatagram, a_late_copy_of_a_message_that_was_given_up_is_not_answered_for_the_next) {
   lose_the_second_message();
   pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kHold; });
-  pair.run(12, 1ms);  // repeated, and given up
+  pair.run(12, 1ms);  // repeated, then given up
   ASSERT_EQ(last_status(), WcStatus::kRetryExceeded);
   pair.pipe.set_filter([count = 0](int sender, std::vector<std::byte>&) mutable {
     return sender == 0 && count++ != 0 ? Verdict::kHold : Verdict::kPass;
@@ -191,8 +194,9 @@ TEST_F(ReliableDatagram, a_late_copy_of_a_message_that_was_given_up_is_not_answe
       << "what succeeded was delivered";
 }
 
-/// The far side knows later numbers than a sender that has started anew, and copies of what it sent before
-/// are still under way.
+/// After a restart of the sender's numbers the far side knows later numbers, and copies of earlier messages
+/// are
+/// still on their way.
 TEST_F(ReliableDatagram, copies_from_before_a_new_start_are_not_answered_for_the_next) {
   send(*from, *peer);
   pair.run(20);
@@ -214,7 +218,7 @@ TEST_F(ReliableDatagram, copies_from_before_a_new_start_are_not_answered_for_the
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
-/// A context that rests goes to another node; one in use stays, and with it what keeps late copies out.
+/// An idle context goes to another node; a context in use stays, and its numbers keep late copies out.
 TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_remote) {
   AdapterLimits limits;
   limits.rd_contexts = 2;
@@ -248,7 +252,7 @@ TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_r
   EXPECT_EQ(from(4), 2U) << "no context left";
   pair.clock.advance(kRdContextRest - 1s);
   send();
-  EXPECT_EQ(from(4), 3U) << "nobody has rested long enough";
+  EXPECT_EQ(from(4), 3U) << "no context has rested long enough";
   EXPECT_EQ(counters.get(AdapterCounter::kDropRdContext), 2U);
   pair.clock.advance(2s);
   EXPECT_EQ(from(4), 4U) << "the place of node 3";
@@ -259,7 +263,7 @@ TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_r
   EXPECT_EQ(pair.side(0).completions.size(), 3U);
 }
 
-/// A message may be in flight for longer than a context rests: nobody else gets its numbers (SAN-XPORT-12).
+/// A message may be in flight for longer than kRdContextRest: its context is not reassigned (SAN-XPORT-12).
 TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
   AdapterLimits limits;
   limits.rd_contexts = 1;
@@ -293,7 +297,7 @@ TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
   pair.run(2);
   ASSERT_FALSE(request.empty());
   pair.clock.advance(kRdContextRest + 1s);
-  store_be(request.data() + 10, uint16_t{3});  // as if of another node
+  store_be(request.data() + 10, uint16_t{3});  // as if from another node
   pair.pipe.inject(0, request);
   pair.run(2);
   EXPECT_EQ(pair.side(0).adapter->counters().get(AdapterCounter::kDropRdContext), 1U);
@@ -304,8 +308,8 @@ TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
 }
 
-/// Only the queue pair that was written to, on its node, can say that a message was executed.
-TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
+/// Only the addressed queue pair on its own node can acknowledge a message.
+TEST_F(ReliableDatagram, an_answer_of_another_queue_pair_is_ignored) {
   std::vector<std::byte> answer;
   pair.pipe.set_filter([&answer](int sender, std::vector<std::byte>& cell) {
     if (sender != 1) return Verdict::kPass;
@@ -330,7 +334,7 @@ TEST_F(ReliableDatagram, an_answer_of_somebody_else_is_none) {
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
-/// The completion of the second message overruns the queue while the third is on its way.
+/// The second message's completion overruns the queue while the third one is on its way.
 TEST_F(ReliableDatagram, a_queue_pair_that_fails_gives_its_place_back) {
   QueuePair* failing = rd_qp(0, {.send_cq = adapter().create_cq(1).value()});
   for (int i = 0; i < 3; ++i) send(*failing, *peer);
@@ -376,7 +380,7 @@ TEST_F(ReliableDatagram, a_key_for_one_operation_serves_one) {
   }
 }
 
-/// The Q_Key says whom a datagram is for; the sender of a wrong one is told.
+/// The Q_Key says which receiver a datagram is for; the sender of a wrong Q_Key gets an error.
 TEST_F(ReliableDatagram, a_wrong_q_key_is_refused_and_stores_nothing) {
   pair.side(0).fill(0, 64, 5);
   const std::vector<std::byte> before = pair.side(1).memory;
@@ -424,13 +428,14 @@ TEST_F(ReliableDatagram, a_send_that_invalidates_a_key_does_so) {
   EXPECT_FALSE(table.query(key.value())->valid);
 }
 
-/// The far side knows what it has executed by the LID of whom asked for it: a message that has left under
-/// another one is not sent again, for it would be executed again.
+/// The far side keeps its numbers per LID of the requester. A message that left under another LID is not
+/// repeated,
+/// because it would be executed again.
 TEST_F(ReliableDatagram, a_message_that_left_under_another_lid_is_given_up) {
   for (const Lid lid : {Lid(1), Lid(9)}) {
     const bool other_lid = lid != Lid(1);
     pair.pipe.set_filter([](int sender, std::vector<std::byte>&) {
-      return sender == 1 ? Verdict::kDrop : Verdict::kPass;  // its answer is lost
+      return sender == 1 ? Verdict::kDrop : Verdict::kPass;  // the answer is lost
     });
     const size_t before = executed();
     send(*from, *peer);

@@ -1,5 +1,5 @@
-// Cells built by hand, one at a time, into an RC QP: past, expected, future, beyond, malformed, forged, and
-// what comes back. The peer is the test itself; the pipe's other end has no adapter.
+// Cells built by hand, one at a time, to an RC QP: past, expected, future, beyond the window, malformed and
+// forged, with the answers to them. The test is the peer; the pipe's other end has no adapter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,8 +61,8 @@ TEST_F(ResponderProtocol, future_is_held_reported_in_a_block_and_delivered_in_tu
   EXPECT_EQ(pair.side(0).memory[8192], std::byte{0x11});
 }
 
-/// A write says itself where it goes: what is whole before its turn is in its place, and its sender need not
-/// send it again.
+/// A write carries its address: one that is complete before its turn is placed, and its sender need not
+/// repeat it.
 TEST_F(ResponderProtocol, a_write_before_its_turn_is_placed_and_reported_in_a_block) {
   const uint64_t to = pair.side(0).region.addr;
   receive(write(1, to + 64, pair.side(0).region.rkey));
@@ -93,7 +93,7 @@ TEST_F(ResponderProtocol, no_receive_wqe_is_answered_with_not_ready_and_the_time
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].ack.code, AckCode::kReceiverNotReady);
   EXPECT_EQ(sent[0].ack.psn, kFirst);
-  EXPECT_EQ(sent[0].ack.cell_number, 7);  // 0.12 ms: the shortest that is not below 100 us
+  EXPECT_EQ(sent[0].ack.cell_number, 7);  // 0.12 ms: the shortest code of at least 100 us
   post_recv(1);
   receive({});
   EXPECT_EQ(completions().size(), 1U);
@@ -126,7 +126,7 @@ TEST_F(ResponderProtocol, a_bad_key_in_a_future_packet_is_answered_in_its_turn) 
   const auto sent = answers();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].ack.code, AckCode::kRemoteAccess);
-  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(1));  // and with it everything before is acknowledged
+  EXPECT_EQ(sent[0].ack.psn, kFirst.plus(1));  // this acknowledges everything before it
 }
 
 TEST_F(ResponderProtocol, cells_of_one_packet_that_contradict_each_other_end_the_connection) {
@@ -253,8 +253,9 @@ TEST_F(ResponderProtocol, sixteen_cells_are_acknowledged_together_and_fewer_afte
   EXPECT_EQ(answers().size(), 1U);
 }
 
-/// Two that write to each other in turn: the answer takes the acknowledgement along, and no timer wakes
-/// anybody between them.
+/// Two ends write to each other in turn: each message carries an acknowledgement of the one before, so no
+/// timer
+/// has to send one.
 TEST_F(ResponderProtocol, the_first_message_after_a_pause_takes_an_acknowledgement_along) {
   post_recv(1);
   receive({});
@@ -271,7 +272,7 @@ TEST_F(ResponderProtocol, the_first_message_after_a_pause_takes_an_acknowledgeme
   EXPECT_TRUE(answers().empty()) << "it has been said";
 }
 
-/// Not so in a stream of both directions, whose acknowledgements are for sixteen cells each.
+/// In a stream of both directions it does not: there one acknowledgement covers sixteen cells.
 TEST_F(ResponderProtocol, a_message_behind_others_under_way_takes_no_acknowledgement_along) {
   post_send();
   pair.run_one(0);
@@ -340,7 +341,7 @@ TEST_F(ResponderProtocol, a_read_response_that_does_not_fit_the_request_fails_it
   }
 }
 
-/// Its number is the larger one: the expected one has wrapped.
+/// The old PSN is larger than the expected one, which has wrapped.
 TEST_F(ResponderProtocol, a_send_of_before_the_wrap_is_not_executed_again_after_it) {
   for (uint64_t i = 0; i < 17; ++i) post_recv(i, 64);
   for (int32_t i = 0; i < 16; ++i) receive({.psn = i});
@@ -359,7 +360,7 @@ TEST_F(ResponderProtocol, a_repeated_write_is_not_placed_again) {
   const MemoryRegion& region = pair.side(0).region;
   receive(write(0, region.addr, region.rkey));
   ASSERT_EQ(pair.side(0).memory[0], std::byte{0x5A});
-  pair.side(0).memory[0] = std::byte{0x77};  // the owner has taken it, and uses the memory for something else
+  pair.side(0).memory[0] = std::byte{0x77};  // the owner has consumed the data and reuses the memory
   answers();
   Built again = write(0, region.addr, region.rkey);
   again.fill = std::byte{0x11};
@@ -372,7 +373,7 @@ TEST_F(ResponderProtocol, a_repeated_write_is_not_placed_again) {
   EXPECT_EQ(sent[0].ack.code, AckCode::kAck);
 }
 
-/// The same before the packet is whole: its owner may look at what has arrived, and change it.
+/// The same before the packet is complete: the owner may read and change what has arrived.
 TEST_F(ResponderProtocol, a_repeated_cell_of_an_unfinished_write_is_not_placed_again) {
   const MemoryRegion& region = pair.side(0).region;
   Built first = write(0, region.addr, region.rkey, 256);
@@ -390,7 +391,7 @@ TEST_F(ResponderProtocol, a_repeated_cell_of_an_unfinished_write_is_not_placed_a
   EXPECT_EQ(answers().back().ack.code, AckCode::kAck);
 }
 
-/// A good key is not enough: the QP has to grant the operation.
+/// A good key is not sufficient: the QP must grant the operation.
 TEST_F(ResponderProtocol, an_operation_that_the_queue_pair_does_not_grant_is_refused) {
   QpAttr attr;
   attr.access = Access::kRemoteRead;
@@ -402,7 +403,7 @@ TEST_F(ResponderProtocol, an_operation_that_the_queue_pair_does_not_grant_is_ref
   EXPECT_EQ(state(), QpState::kErr);
 }
 
-/// One operation is one range under one key; a packet elsewhere would be a second one.
+/// One operation is one range under one key; a packet outside that range would be a second operation.
 TEST_F(ResponderProtocol, packets_of_a_write_go_on_where_the_last_one_ended_under_the_same_key) {
   const MemoryRegion& region = pair.side(0).region;
   MemoryTable& table = pair.side(0).adapter->memory();

@@ -1,5 +1,5 @@
-// How long a requester waits for somebody who never answers: no time counts in which nobody could, and what
-// was waited before such a time is not forgotten by it.
+// The time that a requester waits for a silent peer: time in which no answer could arrive does not count, and
+// time that was counted before such an interruption still counts after it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,8 +20,8 @@ class Retries : public ::testing::Test {
   static constexpr Duration kStep = 1ms;
   static constexpr uint8_t kRetries = 3;
 
-  /// A request that never arrives.
-  void send_to_nobody() {
+  /// Sends a request that never arrives.
+  void send_lost_request() {
     QpAttr attr;
     attr.ack_timeout = kAckTimeout;
     attr.retry_count = kRetries;
@@ -32,7 +32,7 @@ class Retries : public ::testing::Test {
     ASSERT_EQ(pair_.side(0).adapter->post_send(*qps_[0], {.wr_id = 1, .sges = {&sge, 1}}), PostResult::kOk);
     pair_.run(1, Duration{});
   }
-  /// Returns how much of this time the request was waited for.
+  /// Runs for `time`, or until the request completes; @return the time for which it ran.
   Duration run_for(Duration time) {
     Duration waited{};
     for (; waited < time && pair_.side(0).completions.empty(); waited += kStep) pair_.run(1, kStep);
@@ -47,9 +47,9 @@ class Retries : public ::testing::Test {
   std::array<QueuePair*, 2> qps_{};
 };
 
-/// With a port that is never up for all of the retries at a time.
+/// The port is never up for as long as all retries take.
 TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
-  send_to_nobody();
+  send_lost_request();
   Duration up{};
   for (int times = 0; times < 20 && pair_.side(0).completions.empty(); ++times) {
     up += run_for(kAckTimeout * 3 / 2);
@@ -61,11 +61,11 @@ TEST_F(Retries, a_port_that_comes_and_goes_does_not_make_them_begin_anew) {
   expect_given_up();
   EXPECT_GE(up, kAckTimeout * (kRetries + 1));
   EXPECT_LE(up, kAckTimeout * 3 / 2 * (kRetries + 1))
-      << "what is begun of an ack_timeout may be lost each time";
+      << "each interruption may lose the ack_timeout that has begun";
 }
 
 TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
-  send_to_nobody();
+  send_lost_request();
   Duration free = run_for(kAckTimeout * 5 / 2);
   pair_.pipe.set_room(0, 0);
   EXPECT_EQ(run_for(10 * kAckTimeout), 10 * kAckTimeout) << "no time counts while nothing can leave";
@@ -76,9 +76,9 @@ TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
   EXPECT_LE(free, kAckTimeout * (kRetries + 2));
 }
 
-/// An answer does.
+/// An answer restarts the retries.
 TEST_F(Retries, begin_anew_with_an_answer) {
-  send_to_nobody();
+  send_lost_request();
   static_cast<void>(run_for(kAckTimeout * 5 / 2));
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 7, {pair_.side(1).sge(0, 256)}), PostResult::kOk);
   pair_.pipe.set_filter(nullptr);

@@ -1,4 +1,4 @@
-// Shared receive queues: several QPs take from one queue, each message ends where its QP ends, and nobody's
+// Shared receive queues: several QPs take receives from one queue. Each message completes at its QP, and no
 // receive is lost, whatever happens to the QP that took it.
 #include <algorithm>
 
@@ -9,7 +9,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-/// A filter: the message of side 0 stays half received, for its fourth cell never comes.
+/// A filter: side 0's message stays incomplete at the receiver, because its fourth cell is dropped.
 Verdict drop_fourth_cell(int from, std::vector<std::byte>& cell) {
   CellView view;
   (void)decode_cell(cell, CrcCheck::kAlreadyVerified, view);
@@ -30,7 +30,7 @@ class SharedReceive : public ::testing::Test {
     config.pd = pair.side(1).pd;
     srq = srqs().create(config).value();
   }
-  /// A QP of side 0 that sends to one of side 1, which takes from the SRQ.
+  /// Makes a QP of side 0 that sends to one of side 1 with the SRQ.
   Flow connect(QpConfig config = {}, const QpAttr& attr = {}) {
     QpConfig takes = config;
     takes.srq = srq;
@@ -41,18 +41,18 @@ class SharedReceive : public ::testing::Test {
     pair.bring_up(1, *flow.to, takes, from, Lid(1), Psn(900), Psn(100), attr);
     return flow;
   }
-  /// Receive number i is filled at byte i * 1024 of side 1.
+  /// Posts receive `i`, whose buffer is at byte i * 1024 of side 1.
   PostResult post(uint64_t i, uint32_t bytes = 1024) {
     const Sge sge = pair.side(1).sge(static_cast<uint32_t>(i) * 1024, bytes);
     return srqs().post_recv(*srq, {.wr_id = i, .sges = {&sge, 1}});
   }
-  /// Sends `bytes` that begin at `offset` of side 0.
+  /// Sends `bytes` bytes from `offset` of side 0.
   void send(const Flow& flow, uint32_t offset, uint32_t bytes) {
     const Sge sge = pair.side(0).sge(offset, bytes);
     const Destination dest{.lid = Lid(2), .qpn = adapter().qpn(*flow.to), .qkey = AdapterSides::kQkey};
     ASSERT_EQ(adapter(0).post_send(*flow.from, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
   }
-  /// Events of side 1 since the last call.
+  /// @return side 1's events since the last call
   std::vector<AsyncEvent> events() {
     std::vector<AsyncEvent> got;
     for (AsyncEvent event; adapter().next_event(event);) {
@@ -154,7 +154,7 @@ TEST_F(SharedReceive, an_empty_queue_makes_reliable_senders_wait_and_loses_datag
   EXPECT_GE(adapter().counters(*rc.to).get(QpCounter::kRnrNaksSent), 1U);
   EXPECT_GE(adapter().counters(*rd.to).get(QpCounter::kRnrNaksSent), 1U);
   EXPECT_EQ(adapter().counters().get(AdapterCounter::kDropNoRecvWqe), 1U);
-  // One WQE for two that wait: one message comes, the other waits on.
+  // One WQE for two waiting messages: one arrives, the other waits on.
   ASSERT_EQ(post(0), PostResult::kOk);
   pair.run(400);
   EXPECT_EQ(received().size(), 1U);
@@ -173,7 +173,7 @@ TEST_F(SharedReceive, the_limit_event_comes_once_for_each_time_a_limit_is_set) {
   EXPECT_EQ(srqs().query(*srq).limit, 3U);
   send(flow, 0, 8);
   pair.run(5);
-  EXPECT_TRUE(events().empty());  // three wait: not fewer than the limit
+  EXPECT_TRUE(events().empty());  // three WQEs wait, not fewer than the limit
   send(flow, 0, 8);
   pair.run(5);
   std::vector<AsyncEvent> got = events();
@@ -183,8 +183,8 @@ TEST_F(SharedReceive, the_limit_event_comes_once_for_each_time_a_limit_is_set) {
   EXPECT_EQ(srqs().query(*srq).limit, 0U);
   send(flow, 0, 8);
   pair.run(5);
-  EXPECT_TRUE(events().empty());  // not armed any more
-  // Set when fewer wait already: said at once, or it would never be.
+  EXPECT_TRUE(events().empty());  // no longer armed
+  // A limit above the current number of WQEs raises the event at once, because no later change would.
   ASSERT_TRUE(srqs().modify(*srq, {.limit = 2}, kSrqLimit));
   got = events();
   ASSERT_EQ(got.size(), 1U);
@@ -201,12 +201,12 @@ TEST_F(SharedReceive, what_cannot_be_is_refused) {
   make_srq({.wqes = 3, .sges = 2});
   EXPECT_EQ(srqs().query(*srq).wqes, 3U);
   EXPECT_EQ(srqs().query(*srq).sges, 2U);
-  // An overflow is refused, and so is a list that is too long.
+  // An overflow is refused, and a request with too many segments too.
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(post(i), PostResult::kOk);
   EXPECT_EQ(post(3), PostResult::kWouldBlock);
   const std::array<Sge, 3> three{};
   EXPECT_EQ(srqs().post_recv(*srq, {.sges = three}), PostResult::kTooManySges);
-  // Another size must hold what is queued; what it may say of a limit goes by its new size.
+  // A new size must hold the queued WQEs; a limit in the same call is checked against the new size.
   EXPECT_FALSE(srqs().modify(*srq, {.wqes = 2}, kSrqWqes));
   EXPECT_FALSE(srqs().modify(*srq, {.wqes = limits.wqes_per_queue + 1}, kSrqWqes));
   EXPECT_FALSE(srqs().modify(*srq, {.limit = 4}, kSrqLimit));
@@ -214,7 +214,7 @@ TEST_F(SharedReceive, what_cannot_be_is_refused) {
   EXPECT_EQ(srqs().query(*srq).wqes, 3U);
   ASSERT_TRUE(srqs().modify(*srq, {.wqes = 4, .limit = 4}, kSrqWqes | kSrqLimit));
   EXPECT_EQ(post(3), PostResult::kOk);
-  // A QP that takes from it has no queue of its own, and neither it nor the domain goes while it is used.
+  // A QP with an SRQ has no receive queue of its own. The SRQ and its domain cannot be destroyed meanwhile.
   const Flow flow = connect();
   EXPECT_EQ(pair.post_recv(1, *flow.to, 1, {pair.side(1).sge(0, 8)}), PostResult::kBadOpcode);
   EXPECT_FALSE(srqs().destroy(srq));
@@ -222,7 +222,7 @@ TEST_F(SharedReceive, what_cannot_be_is_refused) {
   const PdId other = adapter().alloc_pd().value();
   SharedReceiveQueue* second = srqs().create({.pd = other}).value();
   EXPECT_FALSE(adapter().dealloc_pd(other));
-  // Another adapter knows neither.
+  // Another adapter accepts none of its SRQs.
   EXPECT_FALSE(adapter(0).srqs().destroy(second));
   EXPECT_FALSE(adapter(0).srqs().modify(*second, {.limit = 1}, kSrqLimit));
   EXPECT_EQ(adapter(0).srqs().post_recv(*second, {}), PostResult::kBadState);
@@ -257,7 +257,7 @@ TEST_F(SharedReceive, an_error_flushes_what_the_queue_pair_took_and_says_that_it
   (void)events();
   ASSERT_EQ(adapter().modify_qp(*broken.to, to_state(QpState::kErr), kQpAttrState), ModifyResult::kOk);
   pair.run_one(1);
-  ASSERT_EQ(received().size(), 1U);  // the one it had begun to fill, no other
+  ASSERT_EQ(received().size(), 1U);  // the WQE it had begun to fill
   EXPECT_EQ(received()[0].wr_id, 0U);
   EXPECT_EQ(received()[0].status, WcStatus::kFlushed);
   std::vector<AsyncEvent> got = events();
@@ -266,7 +266,7 @@ TEST_F(SharedReceive, an_error_flushes_what_the_queue_pair_took_and_says_that_it
   EXPECT_EQ(got[0].qpn, adapter().qpn(*broken.to));
   ASSERT_EQ(adapter().modify_qp(*broken.to, to_state(QpState::kErr), kQpAttrState), ModifyResult::kOk);
   EXPECT_TRUE(events().empty());
-  // The others serve on.
+  // The other QPs continue.
   received().clear();
   send(whole, 0, 100);
   pair.run(5);
@@ -280,7 +280,7 @@ TEST_F(SharedReceive, a_violation_ends_the_queue_pair_that_met_it_and_says_that_
   const Flow flow = connect();
   ASSERT_EQ(post(0, 100), PostResult::kOk);
   ASSERT_EQ(post(1), PostResult::kOk);
-  send(flow, 0, 200);  // longer than its receive
+  send(flow, 0, 200);  // longer than the receive
   pair.run(10);
   ASSERT_EQ(received().size(), 1U);
   EXPECT_EQ(received()[0].wr_id, 0U);
@@ -316,7 +316,7 @@ TEST_F(SharedReceive, a_reset_or_destroyed_queue_pair_gives_back_what_it_took) {
   }
 }
 
-/// The receive that such a completion named has been used: its place is free for another.
+/// The receive behind such a completion was consumed: its place is free.
 TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shared_queue) {
   make_srq({.wqes = 1});
   CompletionQueue* own = adapter().create_cq(4).value();

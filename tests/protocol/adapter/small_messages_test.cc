@@ -1,5 +1,6 @@
-// Messages of one cell that come in their turn are executed at once, and both ends remember the range that
-// the key of the last one named. Whatever ends such a range, the next message is asked for everything again.
+// Messages of one cell that arrive in order are executed at once, and both ends remember the range of the
+// last
+// message's key. When such a range ends, the next message gets all checks again.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +30,7 @@ class SmallMessages : public ::testing::Test {
     ASSERT_EQ(table(1).bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
               AccessFault::kNone);
   }
-  /// Posts a write to `offset` of the far buffer and says how it ends.
+  /// @return the status of a write to `offset` of the far buffer
   WcStatus write(Rkey key, uint32_t offset, uint32_t bytes = kBytes) {
     return write_from(pair.side(0).sge(offset, bytes), key, offset);
   }

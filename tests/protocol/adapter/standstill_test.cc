@@ -1,5 +1,6 @@
-// A peer whose process stands still, as by SIGSTOP or in a debugger: requesters wait for it beyond their
-// retries as long as its switch says so, and not for ever.
+// A peer whose process is stopped, by SIGSTOP or in a debugger: requesters wait beyond their retries while
+// the
+// switch reports the stop, but not for ever.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,7 +12,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-/// Timeout 14 and 7 retries: what most programs set.
+/// Timeout 14 and 7 retries, the values of most programs.
 QpAttr usual_attr() {
   QpAttr attr;
   attr.ack_timeout = std::chrono::nanoseconds(4096) * (1 << 14);
@@ -28,7 +29,7 @@ class StoppedPeer : public OverLinks {
     others_ = star_->connect({}, usual_attr(), 0, 2);
     exchange(qps_, 1);
   }
-  /// Side 1 makes no turn.
+  /// Runs without turns of side 1.
   void run_without_peer(Duration time, Duration step = 1ms) {
     for (Duration gone{}; gone < time; gone += step) {
       star_->run_one(0);
@@ -68,7 +69,7 @@ TEST_P(StoppedPeer, is_waited_for_beyond_the_retries) {
   EXPECT_EQ(star_->side(1).completions.size(), 2U) << "each message once";
 }
 
-/// A whole window is under way when it stops.
+/// A full window is on its way when the peer stops.
 TEST_P(StoppedPeer, gets_a_stream_whole_when_it_goes_on) {
   constexpr uint32_t kMessages = 64;
   for (uint32_t i = 0; i < kMessages; ++i) {
@@ -104,7 +105,7 @@ TEST_P(StoppedPeer, is_waited_for_no_longer_than_a_minute) {
 
 INSTANTIATE_TEST_SUITE_P(Links, StoppedPeer, ::testing::Values(LinkKind::kMem, LinkKind::kShm), link_name);
 
-/// NAK 7 by hand, at a requester with two requests in flight that get no other answer.
+/// NAK 7 built by hand, to a requester with two requests in flight and no other answer.
 class StandstillNak : public ::testing::Test {
  protected:
   StandstillNak() {
@@ -128,7 +129,7 @@ class StandstillNak : public ::testing::Test {
     static_cast<void>(write_nak(cell.data(), fixed, {.psn = psn, .code = AckCode::kStandsStill}));
     pair_.pipe.inject(0, cell);
   }
-  /// How long until the requests fail, with a NAK every 50 ms for `naks`.
+  /// @return the time until the requests fail, with a NAK every 50 ms for `naks`
   Duration failed_after(Duration naks, Psn psn) {
     Duration gone{};
     for (; gone < 100s && pair_.side(0).completions.empty(); gone += 1ms) {
@@ -138,7 +139,7 @@ class StandstillNak : public ::testing::Test {
     return gone;
   }
 
-  static constexpr Psn kFirst{100};  // AdapterSides::connect()
+  static constexpr Psn kFirst{100};  // set by AdapterSides::connect()
   AdapterPair pair_;
   std::array<QueuePair*, 2> qps_{};
 };

@@ -1,4 +1,4 @@
-// Memory that is unmapped while it is registered: an error completion, not a crash.
+// Registered memory that is unmapped: an error completion, not a crash.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,8 +18,9 @@ constexpr uint64_t kPages = 4;
 constexpr Access kFull =
     Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;
 
-/// Pages of their own, of which the third can be taken away. Where it was unmapped anybody may map something
-/// else, so most tests leave the address taken and nothing behind it.
+/// Private pages, the third of which can be taken away. Other code may map memory at an unmapped address, so
+/// most
+/// tests protect the page and keep its address.
 class Pages {
  public:
   Pages() : file_(memfd_create("pages", 0)) {
@@ -41,7 +42,7 @@ class Pages {
     unmapped_ = true;
     ASSERT_EQ(munmap(at_ + 2 * kPage, kPage), 0);
   }
-  /// SIGBUS instead of SIGSEGV.
+  /// Access then raises SIGBUS instead of SIGSEGV.
   void truncate_to_two() { ASSERT_EQ(ftruncate(file_, 2 * kPage), 0); }
   [[nodiscard]] std::span<std::byte> bytes() const { return {at_, kPages * kPage}; }
 
@@ -64,7 +65,7 @@ class UnmappedMemory : public ::testing::Test {
   [[nodiscard]] Sge sge(int side, uint64_t offset, uint32_t bytes) const {
     return {region_[side].addr + offset, bytes, region_[side].lkey};
   }
-  /// Posts on side 0 and returns the status of its completion.
+  /// Posts on side 0 and returns the status of the completion.
   WcStatus run(SendOpcode opcode, std::vector<Sge> sges, uint64_t target = 0) {
     SendRequest request{.opcode = opcode, .sges = sges};
     if (opcode != SendOpcode::kSend) {
@@ -173,7 +174,7 @@ TEST_F(UnmappedMemory, a_write_behind_the_end_of_a_file_is_a_remote_operation_er
 }
 
 TEST_F(UnmappedMemory, a_write_where_nothing_is_mapped_is_a_remote_operation_error) {
-  // Once before, so that what the C++ library maps for its first exception is there already.
+  // Fail once first, because the C++ library allocates memory for its first exception.
   memory_[1].protect_third();
   EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
   pair_.side(0).completions.clear();
@@ -182,8 +183,8 @@ TEST_F(UnmappedMemory, a_write_where_nothing_is_mapped_is_a_remote_operation_err
   EXPECT_EQ(run(SendOpcode::kRdmaWrite, {sge(0, 0, kPage)}, 2 * kPage), WcStatus::kRemoteOperation);
 }
 
-/// Registered private memory is ordinary memory: a child gets its copy, and what it does there, or its end,
-/// touches neither the parent's bytes nor its transfers. The child has no adapter: links are the parent's.
+/// Registered private memory is ordinary memory: a child process gets a copy. Its writes and its end affect
+/// neither the parent's bytes nor its transfers. The child has no adapter: links belong to the parent.
 TEST_F(UnmappedMemory, fork_leaves_the_parents_regions_alone) {
   std::vector<std::byte> own(kPages * kPage, std::byte{0x41});
   region_[1] = pair_.side(1).adapter->memory().reg_mr(pair_.side(1).pd, own, kFull).value();

@@ -1,4 +1,4 @@
-// Unreliable datagrams as verbs have them: address handles, the global header and the room for it, Q_Keys.
+// Unreliable datagrams as verbs define them: address handles, the global header and its room, Q_Keys.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-constexpr uint32_t kAt = 4096;  // where receives of side 1 lie
+constexpr uint32_t kAt = 4096;  // offset of side 1's receives
 
 class UnreliableDatagram : public ::testing::Test {
  protected:
@@ -69,7 +69,7 @@ TEST_F(UnreliableDatagram, a_global_header_stands_before_the_data) {
   EXPECT_EQ(header.source, gid_of(adapter()));
   EXPECT_EQ(header.destination, gid_of(adapter(1)));
   EXPECT_EQ(pair.side(1).bytes_at(kAt + kGrhBytes, 200), pair.side(0).bytes_at(0, 200));
-  // The way back, as the completion and the header tell it.
+  // The way back, from the completion and the header.
   const AhAttr back = ah_attr_from(got, 1, {&pair.side(1).memory[kAt], kGrhBytes});
   EXPECT_EQ(back.dlid, Lid(1));
   EXPECT_EQ(back.sl, ServiceLevel(3));
@@ -81,7 +81,7 @@ TEST_F(UnreliableDatagram, a_global_header_stands_before_the_data) {
 
 TEST_F(UnreliableDatagram, without_a_header_its_room_stays_as_it_was) {
   std::fill_n(pair.side(1).memory.begin() + kAt, kGrhBytes, std::byte{0xEE});
-  // The room is the first segment by itself, as programs have it that want to look at the header alone.
+  // The header's room is a segment of its own, for programs that read the header alone.
   ASSERT_EQ(pair.post_recv(1, *qps[1], 5, {pair.side(1).sge(kAt, kGrhBytes), pair.side(1).sge(0, 100)}),
             PostResult::kOk);
   ASSERT_EQ(send(handle({.dlid = Lid(2)}), 100), PostResult::kOk);
@@ -103,7 +103,7 @@ TEST_F(UnreliableDatagram, a_receive_has_to_hold_header_and_data) {
   EXPECT_TRUE(received().empty());
   EXPECT_EQ(adapter(1).counters().get(AdapterCounter::kDropLength), 1U);
   EXPECT_EQ(pair.side(1).memory, before);
-  ASSERT_EQ(send(ah, 99), PostResult::kOk);  // the receive still waits
+  ASSERT_EQ(send(ah, 99), PostResult::kOk);  // the receive is still there
   pair.run(5);
   EXPECT_EQ(received().size(), 1U);
 }

@@ -1,5 +1,6 @@
-// Windows bound by work request, types 1 and 2, end to end: what a peer reaches before, while and after a
-// window is bound, and who may end it.
+// Windows bound by work request, types 1 and 2, end to end: what a peer can access before, during and after
+// the
+// binding, and which side can end it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr Access kBoth = Access::kRemoteRead | Access::kRemoteWrite;
 
-/// Side 1 owns the memory and binds; side 0 reaches for it.
+/// Side 1 owns the memory and binds; side 0 accesses it.
 class BoundWindows : public ::testing::Test {
  protected:
   void SetUp() override { connect(); }
@@ -38,7 +39,7 @@ class BoundWindows : public ::testing::Test {
     const auto& got = pair_.side(side).completions;
     return got.empty() ? WcStatus::kGeneral : got.back().status;
   }
-  /// What a bind, or an invalidation, of the owner's comes to.
+  /// @return the status of a bind request of the owner
   WcStatus bind(QueuePair& qp, const BindRequest& request) {
     post(1, qp, {.wr_id = 50, .opcode = SendOpcode::kBindWindow, .bind = request});
     pair_.run(20);
@@ -125,7 +126,7 @@ TEST_F(BoundWindows, of_type_2_are_invalidated_by_the_peer_and_the_owner_hears_o
   EXPECT_EQ(bind(*qps_[1], range(inc(key), 0, 64)), WcStatus::kSuccess) << "and may be bound again";
 }
 
-/// The key of a registered region may be with others than the peer that wants it ended.
+/// Other peers may use the key of a registered region, so a peer cannot invalidate it.
 TEST_F(BoundWindows, a_peer_cannot_end_the_key_of_an_ordinary_region) {
   const Sge sge = near().sge(0, 16);
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 9, {owner().sge(4096, 64)}), PostResult::kOk);
@@ -140,8 +141,9 @@ TEST_F(BoundWindows, a_peer_cannot_end_the_key_of_an_ordinary_region) {
   EXPECT_EQ(write(*beside_[0], 0, 64, owner().region.rkey), WcStatus::kSuccess);
 }
 
-/// A write that is half placed when its window ends: nothing more of it is placed, also when the same key
-/// opens the same or other memory again.
+/// A write is half placed when its window ends: the rest is not placed, not even after the same key is bound
+/// to
+/// the same or other memory again.
 TEST_F(BoundWindows, take_nothing_of_a_write_that_began_before_they_were_invalidated) {
   for (const uint64_t again_at : {uint64_t{0}, uint64_t{8192}}) {
     connect();
@@ -170,7 +172,7 @@ TEST_F(BoundWindows, of_type_1_move_with_each_bind_and_every_queue_pair_of_the_d
   const Rkey first = table().alloc_window(owner().pd, WindowKind::kType1).value();
   const Rkey second = table().promise_key(first);
   const Rkey third = table().promise_key(second);
-  // Two binds, posted one behind the other.
+  // Two binds in a row.
   post(1, *qps_[1], {.wr_id = 1, .opcode = SendOpcode::kBindWindow, .bind = range(second, 0, 64)});
   post(1, *qps_[1], {.wr_id = 2, .opcode = SendOpcode::kBindWindow, .bind = range(third, 1000, 64)});
   pair_.run(20);
@@ -180,7 +182,7 @@ TEST_F(BoundWindows, of_type_1_move_with_each_bind_and_every_queue_pair_of_the_d
   EXPECT_EQ(write(*beside_[0], 1000, 64, third), WcStatus::kSuccess);
   EXPECT_EQ(owner().bytes_at(1000, 64), near().bytes_at(0, 64));
   EXPECT_EQ(write(*beside_[0], 0, 64, second), WcStatus::kRemoteAccess);
-  // The peer cannot end one, and neither does a local invalidation.
+  // Neither the peer nor a local invalidation can end it.
   const Sge sge = near().sge(0, 16);
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 9, {owner().sge(4096, 64)}), PostResult::kOk);
   post(0, *qps_[0],

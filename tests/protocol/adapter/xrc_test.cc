@@ -1,5 +1,5 @@
-// Extended reliable connections: an initiator names a shared receive queue in each request, its target
-// receives into that one, and keys, order, repetition and errors are those of RC.
+// Extended reliable connections: an initiator names a shared receive queue in each request, and its target
+// receives into that queue. Keys, order, repetition and errors are those of RC.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-/// An SRQ of an XRC domain at side 1, in a protection domain of its own, and what has completed there.
+/// An SRQ of an XRC domain at side 1 with its own protection domain, and its completions.
 struct NamedQueue {
   PdId pd{};
   CompletionQueue* cq = nullptr;
@@ -32,7 +32,7 @@ TestFabricConfig two_nodes() {
   return config;
 }
 
-/// Over links that may lose cells, or over a pipe.
+/// The same tests over links that lose cells and over a pipe.
 template <class Sides>
 class XrcOver : public ::testing::Test {
  protected:
@@ -51,7 +51,7 @@ class XrcOver : public ::testing::Test {
     queue.region = adapter().memory().reg_mr(queue.pd, star.side(1).memory, all).value();
     return queue;
   }
-  /// An initiator at side 0 and its target at side 1, both in RTS.
+  /// Connects an initiator at side 0 and its target at side 1 up to RTS.
   void connect(QpAttr attr = {}) {
     initiator = star.make_qp(0, {.type = QpType::kXrcSend, .send_wqes = 512});
     target = adapter().create_qp({.type = QpType::kXrcRecv, .xrcd = domain}).value();
@@ -89,7 +89,7 @@ class XrcOver : public ::testing::Test {
   }
   [[nodiscard]] std::vector<WorkCompletion>& sent() { return star.side(0).completions; }
   [[nodiscard]] uint64_t count(AdapterCounter counter) { return adapter().counters().get(counter); }
-  /// The newest event of side 1 that is none of its port.
+  /// @return side 1's newest event that is not about its port
   AsyncEventKind event() {
     AsyncEventKind kind = AsyncEventKind::kPortUp;
     for (AsyncEvent one; adapter().next_event(one);) {
@@ -167,8 +167,9 @@ TEST_F(Xrc, a_message_goes_to_the_queue_it_names_and_completes_at_the_queue_s_ow
   EXPECT_TRUE(star.side(1).completions.empty());
 }
 
-/// Sends, writes with and without immediate data and additions, each naming any of three queues, over links
-/// that lose, double and reorder cells: everything happens once, and in order at each queue.
+/// Sends, writes with and without immediate data, and fetch-and-adds, each to one of three queues, over links
+/// that
+/// lose, double and reorder cells: everything happens once, and in order at each queue.
 class XrcLoss : public Xrc, public ::testing::WithParamInterface<uint32_t> {
  protected:
   static constexpr uint32_t kMessages = 300;
@@ -209,7 +210,8 @@ class XrcLoss : public Xrc, public ::testing::WithParamInterface<uint32_t> {
         sends[which].push_back(i);
     }
   }
-  /// Receives are filled in the order of posting: a queue's next one is for its next message that takes one.
+  /// Receives are filled in the order of posting: a queue's next receive serves its next message that needs
+  /// one.
   void feed() {
     for (uint32_t which = 0; which < 3; ++which) {
       size_t& next = posted[which];
@@ -222,7 +224,7 @@ class XrcLoss : public Xrc, public ::testing::WithParamInterface<uint32_t> {
 
   SeededRandom random{11};
   std::array<NamedQueue, 3> queues;
-  std::array<std::vector<uint32_t>, 3> expected;  // messages that take a receive
+  std::array<std::vector<uint32_t>, 3> expected;  // messages that use a receive
   std::array<std::vector<uint32_t>, 3> sends;
   std::array<size_t, 3> posted{};
   std::vector<uint32_t> lengths;
@@ -269,7 +271,7 @@ TEST_F(XrcTrace, a_target_that_ends_acknowledges_what_it_has_received) {
   connect();
   ASSERT_EQ(post_recv(queue, 1, 0, 64), PostResult::kOk);
   ASSERT_EQ(send(queue.number, 0, 64), PostResult::kOk);
-  star.pipe.set_room(1, 0);  // its acknowledgement has no credit
+  star.pipe.set_room(1, 0);  // no credit for the acknowledgement
   for (int turns = 0; turns < 10 && queue.completions.empty(); ++turns) {
     star.run(1, Duration{});
     poll(queue);
@@ -295,7 +297,7 @@ TEST_F(Xrc, reads_come_back) {
   EXPECT_EQ(star.side(0).bytes_at(0, 9000), star.side(1).bytes_at(0, 9000));
 }
 
-/// Numbers that name no queue of the target's domain, for each kind of request.
+/// Numbers of no queue in the target's domain, for each kind of request.
 TEST_F(Xrc, a_number_that_is_not_of_the_domain_ends_the_connection) {
   const XrcdId other = srqs().alloc_xrcd().value();
   NamedQueue mine = make_queue(domain);
@@ -361,7 +363,7 @@ TEST_F(Xrc, an_empty_queue_makes_its_sender_wait_and_its_limit_is_told) {
   EXPECT_EQ(event(), AsyncEventKind::kSrqLimit);
 }
 
-/// Whoever owns the queue need not own a QP that takes from it: the loss is told of the queue as well.
+/// The queue's owner need not own a QP that uses it, so an event names the queue too.
 TEST_F(Xrc, a_queue_whose_completion_queue_runs_over_is_in_error) {
   NamedQueue bystander = make_queue(domain);
   NamedQueue queue = make_queue(domain);
@@ -431,7 +433,7 @@ TEST_F(Xrc, what_a_target_received_outlives_it) {
   EXPECT_EQ(queue.completions.size(), 1U);
 }
 
-TEST_F(Xrc, who_is_used_stays) {
+TEST_F(Xrc, a_domain_in_use_stays) {
   NamedQueue queue = make_queue(domain);
   EXPECT_FALSE(srqs().dealloc_xrcd(domain));
   ASSERT_TRUE(srqs().destroy(queue.srq));

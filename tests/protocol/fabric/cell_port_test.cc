@@ -1,5 +1,6 @@
-// Cells put together from flits written by hand: what cannot be one is dropped under its own name, and the
-// next good one arrives.
+// A port assembles cells from flits written by hand. Bytes that are no cell are dropped and counted by
+// reason,
+// and the next good cell arrives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ class Port {
     port.flush(now_);
     return cells;
   }
-  /// Nothing is given back.
+  /// @return the number of cells that receive() has; none of them is released
   size_t take() {
     now_ += 1us;
     port.poll(now_);
@@ -110,7 +111,8 @@ TEST(CellPortDrops, each_reason_has_its_own_counter) {
   }
 }
 
-/// As many flits as the lane has credits for would be held otherwise, and the cell never be whole.
+/// Without credit for each single flit, a cell with more flits than the lane has credits would never be
+/// complete.
 TEST(CellPortCredit, comes_back_for_each_flit_of_a_cell_that_is_not_whole_yet) {
   Port at;
   const std::vector<std::byte> cell = make_cell({.payload_bytes = 100});

@@ -1,4 +1,4 @@
-// HELLO, WELCOME and REFUSE by hand.
+// HELLO, WELCOME and REFUSE, built by hand.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +22,7 @@ Bytes hello_bytes() {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A HELLO some bytes of which are changed from `offset` on, or of which the first `length` arrive.
+/// A HELLO with changed bytes from `offset` on, or cut after `length` bytes.
 struct Mistake {
   LinkHelloError reason;
   size_t offset;
@@ -35,13 +35,13 @@ constexpr std::array kMistakes{
     Mistake{LinkHelloError::kMagic, 0, {0, -1, -1, -1}},
     Mistake{LinkHelloError::kKind, 4, {4, -1, -1, -1}},
     Mistake{LinkHelloError::kReserved, 60, {-1, -1, -1, 1}},  // P_Keys in a HELLO
-    Mistake{LinkHelloError::kReserved, 48, {1, -1, -1, -1}},  // an earlier nonce of one that has a port
+    Mistake{LinkHelloError::kReserved, 48, {1, -1, -1, -1}},  // an earlier nonce without "any port"
     Mistake{LinkHelloError::kReserved, 44, {-1, -1, -1, 1}},
     Mistake{LinkHelloError::kReserved, 14, {0x80, -1, -1, -1}},
     Mistake{LinkHelloError::kReserved, 14, {-1, 8, -1, -1}},
     Mistake{LinkHelloError::kVersion, 6, {0, 2, 0, 1}},
-    Mistake{LinkHelloError::kVersion, 14, {-1, 4, -1, -1}},     // any port, though version 1 would do
-    Mistake{LinkHelloError::kRange, 5, {1, -1, -1, -1}},        // a HELLO refuses nothing
+    Mistake{LinkHelloError::kVersion, 14, {-1, 4, -1, -1}},     // any port, though it accepts version 1
+    Mistake{LinkHelloError::kRange, 5, {1, -1, -1, -1}},        // a HELLO with a refusal
     Mistake{LinkHelloError::kRange, 10, {0xFF, 0xFF, -1, -1}},  // LID
     Mistake{LinkHelloError::kRange, 36, {0, 0, 0, 16}},         // cell payload
     Mistake{LinkHelloError::kRange, 40, {0, 16, -1, -1}},       // lanes
@@ -92,7 +92,7 @@ TEST(LinkHello, what_came_with_version_2_is_refused_before_it) {
       }
     }
   }
-  welcome.flags = kLinkAnyPort;  // of a HELLO alone
+  welcome.flags = kLinkAnyPort;  // only a HELLO may have it
   EXPECT_EQ(decode_link_hello(bytes_of(encode_link_hello(welcome)), welcome), LinkHelloError::kReserved);
 }
 
@@ -147,7 +147,8 @@ TEST_F(Negotiation, a_peer_of_version_1_is_told_nothing_of_version_2) {
   ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
   EXPECT_EQ(joined.pkeys[0], kPkeyDefault) << "the partition that there always is";
   theirs.any_port = true;
-  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion) << "it would not know who it is";
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion)
+      << "a WELCOME of version 1 carries no identity";
 }
 
 TEST_F(Negotiation, a_switch_that_stores_cells_refuses_too_few_credits_for_one) {

@@ -1,5 +1,4 @@
-// The link engine against flits written by hand: receive ... / expect ... for past, expected, future and
-// malformed ones.
+// The link engine with flits written by hand, which are past, expected, future or malformed.
 #include <gtest/gtest.h>
 
 #include "tests/support/reason_table.h"
@@ -23,7 +22,7 @@ class Engine : public ::testing::Test {
     engine.bring_up(std::move(owned), ScriptCarrier::params(whole_cell), now);
   }
 
-  /// A data flit with a small cell, or any payload where flits are small.
+  /// A data flit with a small cell, or with any payload if flits are small.
   std::vector<std::byte> data(uint16_t sequence, FlitFields fields = {}) const {
     const std::vector<std::byte> cell = make_cell({.vl = fields.vl, .number = sequence, .payload_bytes = 8});
     if (fields.flags == 0) fields.flags = kFlitHead | kFlitTail;
@@ -39,7 +38,7 @@ class Engine : public ::testing::Test {
     compose_flit(flit.data(), fields, true, 0);
     return flit;
   }
-  /// Takes in what has arrived; the sequence numbers accepted.
+  /// Takes in what has arrived; @return the accepted sequence numbers.
   std::vector<uint32_t> receive() {
     now += 1us;
     engine.poll(now);
@@ -77,7 +76,7 @@ class Engine : public ::testing::Test {
 };
 using Numbers = std::vector<uint32_t>;
 
-/// A ring that nobody reads and that gives all its free slots in one run, as rings in memory do.
+/// A ring without reader that offers all its free slots in one run, like rings in memory.
 class RunCarrier final : public Carrier {
  public:
   static constexpr uint32_t kSlots = 32;
@@ -103,7 +102,7 @@ class RunCarrier final : public Carrier {
   void finish_sleep() noexcept override {}
   Instant deadline() const noexcept override { return kNever; }
 
-  uint32_t looks = 0;  // whether the peer sleeps
+  uint32_t looks = 0;  // reads of the peer's sleep flag
   uint32_t shown = 0;
 
  private:
@@ -151,10 +150,10 @@ TEST_F(Engine, reads_again_by_itself_where_the_carrier_keeps_the_slots) {
   EXPECT_TRUE(sent().empty()) << "nothing to ask the peer";
 }
 
-/// What a peer can do to a link, by the name it is counted under.
+/// What a peer can do to a link, and the counter of it.
 struct Offence {
   LinkCounter reason;
-  LinkState state;  // afterwards: up when the flit is merely asked for again
+  LinkState state;  // state afterwards: kUp if the flit is only asked for again
   void (*commit)(Engine& at);
 };
 
@@ -199,12 +198,12 @@ constexpr std::array kOffences{
               at.carrier->arrive(Engine::control({.kind = FlitKind::kAck, .flags = kFlitTail}));
             }},
     Offence{LinkCounter::kBadFlags, LinkState::kFaulty,
-            [](Engine& at) {  // poison ends a cell, so it is a tail
+            [](Engine& at) {  // poison ends a cell, so the flit must be a tail
               at.start(false);
               arrive_as(at, {.flags = kFlitHead | kFlitPoison});
             }},
     Offence{LinkCounter::kBadFraming, LinkState::kFaulty,
-            [](Engine& at) {  // head after head on a lane; another lane may begin meanwhile
+            [](Engine& at) {  // a second head on a lane; another lane may begin in between
               at.start(false);
               at.carrier->arrive(at.data(1, {.flags = kFlitHead}));
               at.carrier->arrive(at.data(2, {.vl = VirtualLane(1), .flags = kFlitHead}));
@@ -213,7 +212,7 @@ constexpr std::array kOffences{
               at.carrier->arrive(at.data(3, {.flags = kFlitHead}));
             }},
     Offence{LinkCounter::kBadFraming, LinkState::kFaulty,
-            [](Engine& at) {  // the end of a cell that has not begun
+            [](Engine& at) {  // a tail without a head
               at.start(false);
               at.carrier->arrive(at.data(1, {.flags = kFlitTail}));
             }},
@@ -224,7 +223,7 @@ constexpr std::array kOffences{
         LinkCounter::kCreditBeyondSent, LinkState::kFaulty,
         [](Engine& at) { at.carrier->arrive(Engine::control({.kind = FlitKind::kCredit, .credit = 1})); }},
     Offence{LinkCounter::kSentWithoutCredit, LinkState::kFaulty,
-            [](Engine& at) {  // eight credits, and nothing given back meanwhile
+            [](Engine& at) {  // eight credits, none of them returned
               for (uint16_t i = 1; i <= 9; ++i) at.carrier->arrive(at.data(i));
             }},
     Offence{LinkCounter::kRepeatsExhausted, LinkState::kFaulty,
@@ -251,18 +250,19 @@ TEST_F(Engine, each_offence_has_its_own_counter) {
     receive();
     EXPECT_EQ(count(one.reason), before + 1) << CounterSet<LinkCounter>::label(one.reason);
     EXPECT_EQ(engine.state(), one.state) << CounterSet<LinkCounter>::label(one.reason);
-    if (one.state == LinkState::kUp) {  // damage: the flit comes again, undamaged
+    if (one.state == LinkState::kUp) {  // damage: the flit is repeated undamaged
       carrier->arrive(data(1));
       EXPECT_EQ(receive(), Numbers{1});
-    } else {  // a rule broken behind a right CRC, or the carrier's: this incarnation ends
+    } else {  // a broken rule with a correct CRC, or a failed carrier: this incarnation ends
       engine.poll(now);
       EXPECT_EQ(engine.state(), LinkState::kDown);
     }
   }
 }
 
-/// A sender that changes a cell while a switch copies it leaves a flit that no repeat mends: whoever stands
-/// behind the switch loses that cell and nothing else.
+/// If a sender changes a cell while a switch copies it, no repetition repairs the flit. The receiver behind
+/// the
+/// switch loses that cell only.
 TEST_F(Engine, a_cell_that_no_repeat_mends_is_dropped_and_the_link_goes_on) {
   start(true, true);
   flip(*this, 40);
@@ -281,8 +281,9 @@ TEST_F(Engine, a_cell_that_no_repeat_mends_is_dropped_and_the_link_goes_on) {
   EXPECT_EQ(receive(), Numbers{3});
 }
 
-/// The sender of a lost flit is asked for it until it may come no more. Another cell that is torn meanwhile
-/// is not the one that has come too often.
+/// The sender is asked for a lost flit until it counts as given up. Another cell that is damaged in between
+/// does
+/// not count as repeated too often.
 TEST_F(Engine, only_the_next_flit_in_order_is_given_up) {
   for (uint32_t i = 1; i <= kFlitRepeatsMax; ++i) {
     carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 2}));
@@ -300,8 +301,9 @@ TEST_F(Engine, only_the_next_flit_in_order_is_given_up) {
   EXPECT_EQ(receive(), (Numbers{1, 2}));
 }
 
-/// A cell is torn if it comes damaged again and again. A flit that was lost as often, and then comes damaged
-/// once, is asked for like any other.
+/// A cell is torn if it arrives damaged again and again. A flit that was lost as often and is then damaged
+/// once is
+/// asked for like any other flit.
 TEST_F(Engine, losses_do_not_make_a_damaged_cell_a_torn_one) {
   for (uint32_t i = 1; i <= kFlitRepeatsMax; ++i) {
     carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 1}));
@@ -319,8 +321,9 @@ TEST_F(Engine, losses_do_not_make_a_damaged_cell_a_torn_one) {
   EXPECT_EQ(receive(), Numbers{1});
 }
 
-/// The request may be lost, and what it asks for. The sender's questions are 200 ms apart by then, but all
-/// else it says names the missing flit too.
+/// The request for a repetition may be lost, or the repetition. The sender's own questions are then 200 ms
+/// apart,
+/// but its other flits name the missing flit too.
 TEST_F(Engine, what_is_still_missing_after_a_while_is_asked_for_again) {
   const auto peer_speaks = [this] {
     carrier->arrive(control({.kind = FlitKind::kAck, .sequence = 1}));
@@ -336,23 +339,25 @@ TEST_F(Engine, what_is_still_missing_after_a_while_is_asked_for_again) {
   EXPECT_EQ(count(LinkCounter::kRepeatsRequested), 2U);
 }
 
-/// Two full rings whose owners both have something to acknowledge would wait for each other for ever.
+/// Without these slots two full rings whose owners both have to acknowledge would wait for each other for
+/// ever.
 TEST_F(Engine, data_never_takes_the_slots_that_are_kept_for_flits_without_data) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true, 1000), now);
   uint32_t data = 0;
   while (send()) ++data;
   EXPECT_EQ(data, RunCarrier::kSlots - kControlSlots);
-  engine.poll(now);  // from here on its progress is watched
+  engine.poll(now);  // starts the watch for progress
   for (uint32_t i = 0; i < kControlSlots; ++i) {
     now += 300ms;
-    engine.poll(now);  // nothing is acknowledged: the peer is asked
+    engine.poll(now);  // nothing is acknowledged, so the engine asks the peer
     EXPECT_EQ(count(LinkCounter::kProbesSent), i + 1);
     EXPECT_FALSE(send()) << "behind flit without data number " << i;
   }
   now += 300ms;
   engine.poll(now);
   EXPECT_EQ(count(LinkCounter::kProbesSent), kControlSlots) << "now the ring is really full";
-  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U) << "who cannot ask repeats unasked";
+  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U)
+      << "without room for a probe the engine repeats its flits";
 }
 
 TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) {
@@ -367,7 +372,7 @@ TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) 
   receive();
   EXPECT_EQ(carrier->resent_from, 3U);
   EXPECT_EQ(count(LinkCounter::kRepeatsServed), 1U);
-  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));  // late news
+  carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = 1}));  // an old acknowledgement
   receive();
   EXPECT_EQ(engine.unacknowledged(), 2U);
 }
@@ -404,7 +409,7 @@ TEST_F(Engine, a_lost_tail_is_noticed_by_the_number_in_unsequenced_flits) {
   EXPECT_EQ(answer[0].kind, FlitKind::kRepeat);
 }
 
-TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) {
+TEST_F(Engine, without_progress_an_engine_probes_and_its_peer_answers_with_all_credits) {
   ASSERT_TRUE(send());
   engine.flush(now);
   sent();
@@ -424,19 +429,20 @@ TEST_F(Engine, without_progress_it_asks_and_the_asked_answers_with_all_credits) 
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
 }
 
-TEST_F(Engine, a_question_is_answered_though_nobody_flushes) {
+TEST_F(Engine, a_question_is_answered_without_a_flush) {
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer}));
   engine.poll(now);
   EXPECT_TRUE(engine.receive().empty());
-  EXPECT_EQ(carrier->released, 1U) << "a flit without data has nothing that anybody would read";
+  EXPECT_EQ(carrier->released, 1U) << "a flit without data is released at once";
   EXPECT_EQ(engine.deadline(), now + LinkTimers{}.ack_delay);
   now += LinkTimers{}.ack_delay;
   engine.poll(now);
   EXPECT_FALSE(sent().empty());
 }
 
-/// The few flits that it has sent are kept for the peer, which need not wake it to acknowledge them.
-TEST_F(Engine, who_has_slept_asks_nothing_and_misses_nobody) {
+/// The flits sent before the sleep stay unacknowledged: the peer need not wake the engine to acknowledge
+/// them.
+TEST_F(Engine, an_engine_that_has_slept_neither_probes_nor_reports_a_stalled_peer) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
   ASSERT_TRUE(send());
   engine.flush(now);
@@ -449,7 +455,7 @@ TEST_F(Engine, who_has_slept_asks_nothing_and_misses_nobody) {
   EXPECT_EQ(count(LinkCounter::kPeerStalled), 0U);
 }
 
-TEST_F(Engine, no_more_flits_are_unacknowledged_than_it_has_places_for) {
+TEST_F(Engine, unacknowledged_flits_are_limited) {
   uint32_t flits = 0;
   for (; flits <= kUnacknowledgedFlitsMax && send(kVlManagement); ++flits) engine.flush(now);
   EXPECT_EQ(flits, kUnacknowledgedFlitsMax);
@@ -488,7 +494,7 @@ TEST_F(Engine, it_asks_ever_more_rarely_while_nothing_moves_but_not_before_a_swi
   EXPECT_EQ(sent().size(), 1U) << "progress begins anew";
 }
 
-TEST_F(Engine, over_a_carrier_that_loses_nothing_it_asks_more_rarely_at_once) {
+TEST_F(Engine, over_a_carrier_without_losses_the_second_probe_waits_twice_as_long) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
   for (uint32_t i = 0; i < kFlitsPerAck; ++i) ASSERT_TRUE(send());
   engine.flush(now);
@@ -498,7 +504,7 @@ TEST_F(Engine, over_a_carrier_that_loses_nothing_it_asks_more_rarely_at_once) {
   EXPECT_EQ(engine.deadline(), now + 2 * LinkTimers{}.probe_first);
 }
 
-TEST_F(Engine, after_an_answer_it_rests_though_some_lanes_were_never_used) {
+TEST_F(Engine, after_an_answer_no_timer_runs_though_some_lanes_were_never_used) {
   carrier->arrive(data(1, {.vl = VirtualLane(1)}));
   receive();
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer, .sequence = 1}));

@@ -1,5 +1,6 @@
-// Spare ports: HELLOs of endnodes that nobody listed, by hand and in virtual time. Who gets what, who gets it
-// back, what rests, and what joiners that mean no good are refused.
+// Spare ports: HELLOs of endnodes that are not listed, by hand and in virtual time. Which port and LID an
+// endnode
+// gets, when it gets them back, when a LID may be lent again, and the refusals of hostile joiners.
 #include "fabric/switch/spare_ports.h"
 
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr uint16_t kFirstLid = 100;
 
-/// A switch with one listed node (GUID 0xA, LID 1) and spare ports behind it.
+/// A switch with one listed node (GUID 0xA, LID 1) and spare ports.
 class Spare : public ::testing::Test {
  protected:
   void open(uint32_t ports, uint32_t lids = 0) {
@@ -31,7 +32,7 @@ class Spare : public ::testing::Test {
     admission = std::make_unique<Admission>(*fabric, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}}, spare,
                                             random, LinkTimers{}, store.get());
   }
-  /// Leases that outlive the switch, in memory.
+  /// Leases that survive the switch, in memory.
   struct Store final : LeaseStore {
     std::vector<Lease> load() override {
       std::vector<Lease> out;
@@ -41,10 +42,10 @@ class Spare : public ::testing::Test {
     void keep(const Lease& lease) noexcept override { kept[lease.lid] = lease; }
     std::map<uint32_t, Lease> kept;
   };
-  /// An endnode as its connector speaks for it.
+  /// An endnode, as its connector presents it.
   struct Guest {
     Guest() : end(config()) {}
-    /// One that brings GUID and identity, and wishes for a LID.
+    /// An endnode with a GUID and an identity that wishes for a LID.
     Guest(uint64_t guid, uint64_t identity, Lid lid) : end(named(guid, identity, lid)) {}
     static LinkConfig named(uint64_t guid, uint64_t identity, Lid lid) {
       LinkConfig out = config();
@@ -63,7 +64,7 @@ class Spare : public ::testing::Test {
     LinkParams params;
     PortNumber port = 0;  // while it is up
   };
-  /// One attempt; `answered`: the WELCOME reaches the endnode.
+  /// One attempt to join; with `answered` the WELCOME reaches the endnode.
   LinkRefusal join(Guest& guest, std::string_view origin = "p", bool answered = true,
                    Takeover takeover = Takeover::kRefuse, std::string_view key = {}) {
     return say(guest, guest.end.hello(random.next()), origin, answered, takeover, key);
@@ -106,7 +107,7 @@ class Spare : public ::testing::Test {
   std::unique_ptr<Admission> admission;
 };
 
-TEST_F(Spare, the_welcome_says_who_the_endnode_is) {
+TEST_F(Spare, the_welcome_carries_lid_guid_and_pkeys_of_the_endnode) {
   open(4);
   Guest one;
   Guest two;
@@ -141,7 +142,7 @@ TEST_F(Spare, a_port_is_free_at_once_and_its_lid_rests) {
   EXPECT_EQ(way_to(first.params.lid), kPortNone) << "nor to the next endnode at that port";
 }
 
-/// Every LID is lent once before one is lent again, and none sooner than its rest allows.
+/// Every LID is lent once before one is lent again, and none again before kSpareLidRest has passed.
 TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
   open(1);
   std::map<Lid, Instant> left;
@@ -170,7 +171,7 @@ TEST_F(Spare, no_lid_is_lent_to_another_before_its_rest_is_over) {
   EXPECT_GT(refused, 0U);
 }
 
-TEST_F(Spare, who_comes_back_gets_its_own) {
+TEST_F(Spare, an_endnode_that_returns_gets_its_lid_and_guid_back) {
   open(2);
   Guest guest;
   ASSERT_EQ(join(guest), LinkRefusal::kNone);
@@ -193,7 +194,7 @@ TEST_F(Spare, a_welcome_that_was_lost_costs_nothing) {
   ASSERT_EQ(join(guest, "p", true, Takeover::kAllow), LinkRefusal::kNone);
   EXPECT_EQ(guest.port, port) << "the same port while its link seems up";
   const LinkParams known = guest.params;
-  // Twice lost when it comes back.
+  // The WELCOME is lost twice when the endnode returns.
   for (const bool answered : {false, false, true}) {
     leave(guest);
     ASSERT_EQ(join(guest, "p", answered), LinkRefusal::kNone);
@@ -212,8 +213,8 @@ TEST_F(Spare, a_link_that_is_up_is_taken_over_only_where_that_is_allowed) {
   EXPECT_EQ(join(guest), LinkRefusal::kNone) << "a refusal because of the old link is no reason to forget";
 }
 
-/// GUID and LID are no secret; the nonce is.
-TEST_F(Spare, nobody_else_gets_what_an_endnode_had) {
+/// GUID and LID are public; the nonce is secret.
+TEST_F(Spare, no_other_endnode_gets_lid_or_guid_of_one_that_left) {
   open(4);
   Guest guest;
   ASSERT_EQ(join(guest, "p", true, Takeover::kAllow, "alice"), LinkRefusal::kNone);
@@ -226,15 +227,15 @@ TEST_F(Spare, nobody_else_gets_what_an_endnode_had) {
   EXPECT_EQ(say(thief, hello), LinkRefusal::kNotOwner);
   hello.identity = 12345;
   EXPECT_EQ(say(thief, hello), LinkRefusal::kNotOwner);
-  // With another key not even who knows the nonce.
+  // Under another key, even the correct nonce does not help.
   EXPECT_EQ(join(guest, "p", true, Takeover::kAllow, "mallory"), LinkRefusal::kNotOwner);
   EXPECT_EQ(count(AdmissionCounter::kRefusedNotOwner), 3U);
-  // Who is told so begins anew.
+  // After that refusal the endnode joins as a new one.
   ASSERT_EQ(join(guest, "p2", true, Takeover::kAllow, "mallory"), LinkRefusal::kNone);
   EXPECT_NE(guest.params.lid, claim.lid);
 }
 
-TEST_F(Spare, a_spare_port_never_has_what_a_listed_node_has) {
+TEST_F(Spare, a_spare_port_never_has_lid_or_guid_of_a_listed_node) {
   open(4);
   Guest thief;
   LinkConfig claim = Guest::config();
@@ -258,7 +259,7 @@ TEST_F(Spare, a_spare_port_never_has_what_a_listed_node_has) {
   EXPECT_FALSE(Admission::check({{"a", Guid(0xA), Lid(1)}}, 4, spare).ok()) << "more than there are ports";
 }
 
-/// A switch that was started anew knows nobody; those who are there still come back as who they were.
+/// A switch that was restarted has no leases; endnodes that are still there get their GUIDs and LIDs back.
 TEST_F(Spare, endnodes_outlive_their_switch) {
   open(4);
   Guest one;
@@ -270,7 +271,7 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
   ASSERT_EQ(join(one, "p1"), LinkRefusal::kNone);
   EXPECT_EQ(one.params.lid, before.lid);
   EXPECT_EQ(one.params.local_guid, before.local_guid);
-  // The GUID of one is not another's, nor its LID.
+  // No other endnode can claim GUID or LID of one.
   Guest thief;
   LinkConfig claim = Guest::config();
   claim.guid = one.params.local_guid;
@@ -279,8 +280,8 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
   ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
 }
 
-/// A name that stays: another process that brings the same GUID and identity is the same endnode.
-TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
+/// An identity is lasting: another process with the same GUID and identity is the same endnode.
+TEST_F(Spare, an_identity_is_the_same_endnode_in_every_process) {
   open(2);
   const Lid own(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2))));
   Guest first(0xB0B, 77, own);
@@ -292,7 +293,7 @@ TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
   leave(first);
   Guest thief(0xB0B, 78, own);
   EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner);
-  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner) << "nor does it become anybody else";
+  EXPECT_EQ(join(thief, "p3"), LinkRefusal::kNotOwner) << "the thief gets no other identity either";
   ASSERT_EQ(join(twin, "p2"), LinkRefusal::kNone) << "at once";
   EXPECT_EQ(twin.params.lid, own);
   leave(twin);
@@ -302,8 +303,8 @@ TEST_F(Spare, who_brings_an_identity_is_the_same_endnode_in_every_process) {
   EXPECT_EQ(later.params.lid, own) << "after the switch, too";
 }
 
-/// Those that are nobody leave the LIDs of the others alone, whatever comes and goes.
-TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
+/// Endnodes without identity never get the LIDs that identities may wish for.
+TEST_F(Spare, endnodes_without_identity_never_get_lids_of_identities) {
   open(2);
   Guest named(0xB0B, 77, Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(2)))));
   ASSERT_EQ(join(named, "named"), LinkRefusal::kNone);
@@ -318,7 +319,7 @@ TEST_F(Spare, nobody_gets_by_chance_what_others_may_wish_for) {
   }
 }
 
-/// Its switch was started anew and has given its LID away: it keeps its GUID, and is told its new LID.
+/// Its switch was restarted and has lent the LID to another endnode: it keeps its GUID and gets a new LID.
 TEST_F(Spare, an_endnode_whose_lid_is_gone_keeps_its_guid) {
   open(4);
   Guest one;
@@ -337,8 +338,9 @@ TEST_F(Spare, an_endnode_whose_lid_is_gone_keeps_its_guid) {
   EXPECT_EQ(one.params.lid, now);
 }
 
-/// By joining again and again, without ever saying who it was, one origin gets at most half of the ports at
-/// once, and there are always LIDs for others.
+/// An origin that joins again and again without an identity holds at most half of the ports at once, and LIDs
+/// for
+/// other origins remain.
 TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
   open(8);
   std::set<PortNumber> held;
@@ -369,7 +371,7 @@ TEST_F(Spare, one_origin_cannot_take_all_by_joining_again) {
   EXPECT_EQ(join(other, "other"), LinkRefusal::kNone);
 }
 
-/// Leases are kept: the first to come after a restart gets neither GUID nor LID of another key.
+/// Leases survive a restart: the first endnode to join gets neither GUID nor LID of another key.
 TEST_F(Spare, after_a_restart_an_endnode_is_still_its_keys_alone) {
   store = std::make_unique<Store>();
   open(4);
@@ -379,7 +381,7 @@ TEST_F(Spare, after_a_restart_an_endnode_is_still_its_keys_alone) {
   open(4);
   Guest alice(before.local_guid.value(), 666, before.lid);
   EXPECT_EQ(join(alice, "alice", true, Takeover::kAllow, "alice"), LinkRefusal::kNotOwner);
-  Guest sly(0xA11CE, 666, before.lid);  // a GUID of her own, and the LID of his
+  Guest sly(0xA11CE, 666, before.lid);  // her own GUID and his LID
   ASSERT_EQ(join(sly, "alice", true, Takeover::kAllow, "alice"), LinkRefusal::kNone);
   EXPECT_NE(sly.params.lid, before.lid);
   ASSERT_EQ(join(bob, "bob", true, Takeover::kAllow, "bob"), LinkRefusal::kNone);
@@ -387,7 +389,7 @@ TEST_F(Spare, after_a_restart_an_endnode_is_still_its_keys_alone) {
   EXPECT_EQ(bob.params.local_guid, before.local_guid);
 }
 
-/// What was here when the switch died rests as if it had left with it; what had left before rests no longer.
+/// The rest of a LID in use begins when the switch dies; the LIDs that were returned before have rested.
 TEST_F(Spare, rests_go_on_over_a_restart) {
   store = std::make_unique<Store>();
   open(2, 64);
@@ -417,7 +419,8 @@ TEST_F(Spare, rests_go_on_over_a_restart) {
   EXPECT_EQ(late.params.lid, stays.params.lid);
 }
 
-/// LIDs of names are for processes of our user: a key that joins again and again under new GUIDs gets none.
+/// LIDs of identities are for processes of our user: a key that joins with new GUIDs again and again gets
+/// none.
 TEST_F(Spare, a_key_takes_no_lid_of_names) {
   open(4);
   const auto first = static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(4)));
@@ -429,7 +432,7 @@ TEST_F(Spare, a_key_takes_no_lid_of_names) {
   EXPECT_EQ(named.params.lid, Lid(first));
 }
 
-/// The list of names was begun anew: a name yields its LID to another once it has been away for long.
+/// A new list of names assigns a LID again: the old name gives it up after kSpareLidRest without the endnode.
 TEST_F(Spare, a_name_that_left_yields_its_lid_to_a_new_list_of_names) {
   open(4);
   const Lid lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(4))));
@@ -444,11 +447,11 @@ TEST_F(Spare, a_name_that_left_yields_its_lid_to_a_new_list_of_names) {
   Guest later(0xD00D, 79, lid);
   ASSERT_EQ(join(later, "third"), LinkRefusal::kNone);
   EXPECT_EQ(later.params.lid, lid);
-  EXPECT_EQ(join(old), LinkRefusal::kNone) << "and the first is nobody known";
+  EXPECT_EQ(join(old), LinkRefusal::kNone) << "the first endnode joins as an unknown one";
   EXPECT_NE(old.params.lid, lid);
 }
 
-/// A test suite of short programs, never two at once, on as many LIDs as the launcher gives a lone switch.
+/// A suite of short programs, one at a time, with as many LIDs as the launcher gives a single switch.
 TEST_F(Spare, two_thousand_programs_in_a_row_find_a_lid) {
   open(253, 40960);
   std::set<Lid> lids;

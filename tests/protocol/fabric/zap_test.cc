@@ -1,5 +1,5 @@
-// The switch's answers to ZeroMQ's questions who may connect (ZAP, RFC 27), byte by byte: the code in the
-// answer alone decides, whatever the layers above would make of the node's name.
+// The switch's answers to ZeroMQ's access requests (ZAP, RFC 27), byte by byte. Only the code in the answer
+// decides, whatever the layers above would do with the node's name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,7 +24,7 @@ class Zap : public ::testing::Test {
     asker = std::move(ZmqSocket::create(context, ZMQ_REQ).value());
     EXPECT_TRUE(asker->connect("inproc://zeromq.zap.01").ok());
   }
-  /// The parts of the answer, which comes at once: both ends are in this thread.
+  /// @return the parts of the answer; it is there at once, because both ends are in this thread
   std::vector<std::string> ask(const std::vector<std::string>& parts) {
     for (size_t i = 0; i < parts.size(); ++i) {
       ZmqMessage part;

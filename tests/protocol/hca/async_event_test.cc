@@ -1,5 +1,6 @@
-// Asynchronous events as a consumer gets them: each to the right context, once, counted until acknowledged,
-// and none lost however many objects have one.
+// Asynchronous events at the consumer: each reaches the right context once and counts until it is
+// acknowledged;
+// none is lost, however many objects have one.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// Batches of an extended CQ: an entry that came after the CQ was armed is left to the batch that follows its
-// event.
+// Batches of an extended CQ: an entry that came after the CQ was armed is left for the batch after its event.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -18,12 +17,12 @@ class Batches : public TwoDevices {
     sender = from;
     for (uint64_t wr_id = 1; wr_id <= 4; ++wr_id) ASSERT_EQ(a().recv(*receiver, wr_id), Answer::kOk);
   }
-  /// The next receive completes.
+  /// Makes the next receive complete.
   void arrives() {
     ASSERT_EQ(b().send(*sender, 9), Answer::kOk);
     help();
   }
-  /// Takes an event, and arms the CQ as programs do before they poll.
+  /// Takes an event and arms the CQ, as programs do before they poll.
   void take_event() {
     hca::Cq* told = nullptr;
     ASSERT_EQ(a().channel->get_event(told), Answer::kOk);
@@ -31,7 +30,7 @@ class Batches : public TwoDevices {
     a().cq->ack_events(1);
     ASSERT_EQ(a().cq->arm(false), Answer::kOk);
   }
-  /// WQE of the next entry of a batch; 0 at its end.
+  /// @return wr_id of the batch's next entry; 0 at its end
   uint64_t more() {
     adapter::WorkCompletion out;
     return a().cq->poll_next(out) == 1 ? out.wr_id : 0;
@@ -66,7 +65,7 @@ TEST_F(Batches, end_there_once) {
   EXPECT_EQ(more(), 2U) << "a program that insists gets it";
 }
 
-/// Whoever polls without taking events, as one may who has armed a queue, is not held up by them.
+/// A program may arm a queue and poll without taking events: the events do not delay it.
 TEST_F(Batches, begin_with_any_entry) {
   ASSERT_EQ(a().cq->arm(false), Answer::kOk);
   arrives();

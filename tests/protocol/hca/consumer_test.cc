@@ -1,4 +1,4 @@
-// The consumer's side of the verbs in virtual time: objects, events, and who drives.
+// The consumer's side of the verbs in virtual time: objects, events and the thread that drives.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ Answer drain(hca::Qp& qp) {
                    adapter::kQpAttrState | adapter::kQpAttrSqdNotify);
 }
 
-/// The whole table, for the layer that speaks C.
+/// The complete table, for the layer with the C interface.
 TEST(AnswerTest, is_an_errno) {
   using Row = std::pair<Answer, int>;
   for (const auto& [answer, error] :
@@ -41,7 +41,7 @@ TEST(AnswerTest, is_an_errno) {
   EXPECT_EQ(hca::answer_of(adapter::ModifyResult::kBadTransition), Answer::kInvalid);
 }
 
-// ---- who drives --------------------
+// ---- caller and helper thread --------------------
 
 TEST_F(TwoDevices, a_send_crosses_while_its_callers_poll) {
   const auto [qa, qb] = connected();
@@ -81,7 +81,7 @@ TEST_F(TwoDevices, a_member_of_a_group_is_busy_until_it_has_left) {
   EXPECT_EQ(qp->detach_mcast(group, lid), Answer::kOk);
   EXPECT_EQ(qp->detach_mcast(group, lid), Answer::kInvalid);
   EXPECT_EQ(a().context->destroy(qp), Answer::kOk);
-  // A program that ends takes its members along, and what they used.
+  // Closing a context ends its memberships with its queue pairs.
   hca::Qp* left = datagrams();
   ASSERT_EQ(left->attach_mcast(group, lid), Answer::kOk);
   a().device.close(a().context);
@@ -113,8 +113,8 @@ TEST_F(TwoDevices, a_helper_that_cannot_start_is_a_fatal_event_and_is_tried_agai
   EXPECT_GT(a().helper.starts, before);
 }
 
-/// A program that spins on memory: nobody calls the receiving side at all.
-TEST_F(TwoDevices, the_helper_drives_for_who_never_calls) {
+/// A program that spins on memory: no thread calls the receiving side.
+TEST_F(TwoDevices, the_helper_drives_for_a_program_that_never_calls) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(b().recv(*qb, 1), Answer::kOk);
   clock.advance(hca::kCallerPause);
@@ -125,7 +125,7 @@ TEST_F(TwoDevices, the_helper_drives_for_who_never_calls) {
   EXPECT_EQ(b().cq->query().fill, 1U);
 }
 
-/// It posts now and then, and waits by reading its memory: what comes between is placed when it comes.
+/// It posts now and then and waits by reading its memory: cells that come in between are placed at once.
 TEST_F(TwoDevices, the_helper_drives_beside_a_program_that_spins_on_memory_and_posts) {
   const auto [qa, qb] = connected();
   const auto answer = [&, qa = qa, qb = qb](uint64_t number) {
@@ -160,7 +160,7 @@ TEST_F(TwoDevices, the_helper_only_looks_while_callers_poll) {
   EXPECT_EQ(a().device.count(DeviceCounter::kHelperTurns), 1U);
 }
 
-/// The helper rests until a far deadline, then a caller posts what must be repeated sooner.
+/// The helper sleeps until a late deadline; then a caller posts a request with an earlier deadline.
 TEST_F(TwoDevices, the_helper_is_kicked_when_it_would_wake_too_late) {
   const auto [qa, qb] = connected();
   clock.advance(1s);
@@ -232,7 +232,7 @@ TEST_F(TwoDevices, notified_queues_come_in_order_and_each_has_its_turn) {
     while (cq->poll(std::span(&out, 1)) == 0) {
     }
   }
-  // Each was told twice; who has waited longest comes first, a second notification goes to the end.
+  // Each queue was notified twice: the oldest is reported first, and a second notification goes to the end.
   std::vector<hca::Cq*> order;
   for (int i = 0; i < 6; ++i) {
     hca::Cq* told = nullptr;
@@ -244,7 +244,7 @@ TEST_F(TwoDevices, notified_queues_come_in_order_and_each_has_its_turn) {
   EXPECT_FALSE(readable(a().channel->fd()));
 }
 
-/// "Solicited only" passes an ordinary entry over, and a failed one not.
+/// A CQ armed for solicited entries ignores an ordinary entry, but reports a failed one.
 TEST_F(TwoDevices, a_cq_armed_for_solicited_entries_tells_of_failures_too) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(b().recv(*qb, 1), Answer::kOk);
@@ -427,7 +427,7 @@ TEST_F(TwoDevices, a_cq_is_gone_when_its_events_are_acknowledged) {
     EXPECT_EQ(a().context->destroy(cq), Answer::kOk);
     gone = true;
   });
-  while (readable(a().channel->fd())) std::this_thread::yield();  // the one nobody took is dropped
+  while (readable(a().channel->fd())) std::this_thread::yield();  // the event is dropped with the queue
   std::this_thread::sleep_for(5ms);
   EXPECT_FALSE(gone) << "one event was taken and not acknowledged";
   told->ack_events(1);
@@ -435,7 +435,7 @@ TEST_F(TwoDevices, a_cq_is_gone_when_its_events_are_acknowledged) {
   EXPECT_TRUE(gone);
 }
 
-TEST_F(TwoDevices, events_of_a_qp_that_nobody_took_end_with_it) {
+TEST_F(TwoDevices, events_of_a_qp_that_were_not_taken_end_with_it) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(fcntl(a().context->async_fd(), F_SETFL, O_NONBLOCK), 0);
   hca::AsyncEvent event;
@@ -484,7 +484,7 @@ TEST_F(TwoDevices, a_list_stops_at_the_first_bad_request) {
   const adapter::Sge from = a().sge(0, 8);
   std::array<adapter::SendRequest, 3> list{};
   for (adapter::SendRequest& request : list) request.sges = std::span(&from, 1);
-  list[1].opcode = adapter::SendOpcode::kRdmaWrite;  // and no key
+  list[1].opcode = adapter::SendOpcode::kRdmaWrite;  // without a key
   size_t posted = 9;
   EXPECT_EQ(qa->post_send(list, posted), Answer::kInvalid);
   EXPECT_EQ(posted, 1U);
@@ -512,7 +512,7 @@ TEST(DevicePage, counters_stand_on_a_page_that_has_room) {
 
 // ---- fork --------------------
 
-/// What a child does is told by its exit code: the number of the first check that fails.
+/// The child's exit code is the number of the first check that fails.
 int child_of(const std::function<int()>& what) {
   const pid_t child = fork();
   if (child == 0) _exit(what());

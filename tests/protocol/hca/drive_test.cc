@@ -1,4 +1,4 @@
-// Who drives a device, by times alone.
+// The choice of the driving thread, tested by times alone.
 #include "hca/drive.h"
 
 #include <gtest/gtest.h>
@@ -9,14 +9,14 @@ namespace {
 TEST(DriveTest, callers_drive_until_they_pause) {
   hca::Drive drive;
   const Instant start = Instant{} + 1s;
-  EXPECT_TRUE(drive.helper_drives(start)) << "nobody has called yet";
+  EXPECT_TRUE(drive.helper_drives(start)) << "no caller has called yet";
   drive.caller_turned(start);
   EXPECT_FALSE(drive.helper_drives(start + 1ms));
   EXPECT_EQ(drive.look_again(), start + hca::kCallerPause);
   EXPECT_TRUE(drive.helper_drives(start + hca::kCallerPause));
 }
 
-TEST(DriveTest, who_waits_leaves_the_driving_to_the_helper_at_once_and_who_polls_on_takes_it_back) {
+TEST(DriveTest, a_caller_that_waits_leaves_the_driving_to_the_helper_until_it_polls_again) {
   hca::Drive drive;
   const Instant now = Instant{} + 1s;
   drive.caller_turned(now);
@@ -29,13 +29,13 @@ TEST(DriveTest, who_waits_leaves_the_driving_to_the_helper_at_once_and_who_polls
   EXPECT_FALSE(drive.helper_drives(now));
 }
 
-/// A program that waits by reading its memory, and polls when a queue of its own is full.
+/// A program that waits by reading its memory and polls when its own queue is full.
 TEST(DriveTest, the_helper_drives_beside_callers_that_leave_arrivals_to_it) {
   hca::Drive drive;
   Instant now = Instant{} + 1s;
   drive.helper_found_work(now);
   drive.caller_turned(now);
-  EXPECT_FALSE(drive.helper_drives(now)) << "what came before the first call was nobody's";
+  EXPECT_FALSE(drive.helper_drives(now)) << "work before the first call says nothing about the callers";
   now += hca::kCallerPause;
   drive.helper_found_work(now);
   for (int i = 0; i < 1000; ++i) {

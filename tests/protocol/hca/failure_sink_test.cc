@@ -1,5 +1,4 @@
-// Failures of a device: its sink hears of each when the lock has been given back, and its page shows the
-// latest.
+// Failures of a device: its sink gets each one after the lock was released, and its page shows the latest.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +17,7 @@ namespace weft::test {
 using hca::Answer;
 namespace {
 
-/// Calls the device from within: it would wait for ever if the lock were still held.
+/// Calls the device from the sink: this would deadlock if the lock were held.
 class CallingSink final : public hca::FailureSink {
  public:
   explicit CallingSink(hca::Device& device) : device_(device) {}
@@ -52,7 +51,7 @@ class FailureSinkTest : public TwoDevices {
     const auto page = read_stats_page(path()).value();
     return {page.begin(), page.end()};
   }
-  /// A send from memory that is not registered.
+  /// Posts a send from memory that is not registered.
   void post_bad(hca::Qp& qp, uint64_t wr_id) {
     adapter::Sge from = a().sge(0, 64);
     from.addr += Consumer::kBytes;
@@ -90,8 +89,9 @@ TEST_F(FailureSinkTest, the_page_shows_the_latest) {
   EXPECT_EQ(shown().at("failed.1.status"), static_cast<uint64_t>(adapter::WcStatus::kLocalProtection));
 }
 
-/// Another thread that drives may have found it, and not told it yet: a program that ends because of the
-/// completion must not end before that.
+/// Another thread that drives may have found the failure and not reported it yet. A program that exits
+/// because of
+/// the completion must not exit before the report.
 TEST_F(FailureSinkTest, has_heard_of_everything_when_the_process_ends) {
   sink_.slow = true;
   hca::Qp& qp = *connected()[0];

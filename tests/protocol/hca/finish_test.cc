@@ -1,4 +1,4 @@
-// What a device says for the QPs that its process leaves as they are when it ends.
+// What a device sends at the end of its process for QPs that the process has not destroyed.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,15 +17,15 @@ using namespace std::chrono_literals;
 
 class Finish : public TwoDevices {
  protected:
-  ~Finish() override { pipe.set_filter(nullptr); }  // the devices end after it
-  /// a() sends and b() receives and acknowledges.
+  ~Finish() override { pipe.set_filter(nullptr); }  // the devices are destroyed after this
+  /// a() sends; b() receives and acknowledges.
   void send_and_receive() {
     ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);
     ASSERT_EQ(a().send(*qps[0], 1), Answer::kOk);
     ASSERT_EQ(next(*b().cq).status, WcStatus::kSuccess);
     help(2, Duration{});
   }
-  /// The next cells of b() are lost.
+  /// Drops the next cells of b().
   void lose(int cells) {
     losses = cells;
     pipe.set_filter([this](int from, std::vector<std::byte>&) {
@@ -37,8 +37,9 @@ class Finish : public TwoDevices {
   int losses = 0;
 };
 
-/// Neither acknowledgement reaches the sender. The first is repeated when it asks again; nobody is there to
-/// repeat the second when the process has ended.
+/// Neither acknowledgement reaches the sender. The first one is repeated when the sender asks again. The
+/// second
+/// one must be sent several times at once, because the process has ended when the sender asks again.
 TEST_F(Finish, says_last_words_several_times_where_cells_were_lost) {
   lose(1);
   send_and_receive();

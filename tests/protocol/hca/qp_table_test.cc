@@ -1,5 +1,6 @@
-// The queue pairs of a device on its page: there from the beginning of a QP to its end, brought up to date
-// when it changes and twice a second by who helps, without a call of the data path.
+// The queue pairs of a device on its page: listed from creation to destruction, and updated after a change
+// and
+// twice a second by the helper, without a call of the data path.
 #include "hca/qp_table.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ TEST_F(QpTableTest, shows_number_service_state_and_peer) {
   EXPECT_EQ(shown().at("qp.0.peer_number"), peer->number().value());
 }
 
-TEST_F(QpTableTest, what_is_counted_comes_twice_a_second_and_not_with_each_message) {
+TEST_F(QpTableTest, counters_are_updated_twice_a_second_and_not_with_each_message) {
   const auto qps = connected();
   half_a_second();
   ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);
@@ -64,12 +65,12 @@ TEST_F(QpTableTest, what_is_counted_comes_twice_a_second_and_not_with_each_messa
   EXPECT_EQ(shown().at("qp.0.bytes_sent"), 64U);
 }
 
-TEST_F(QpTableTest, an_error_that_nobody_asked_for_is_seen) {
+TEST_F(QpTableTest, an_error_without_a_call_of_modify_is_shown) {
   const auto qps = connected();
   adapter::QpAttr attr{.state = QpState::kErr};
   ASSERT_EQ(qps[1]->modify(attr, adapter::kQpAttrState), Answer::kOk);
   ASSERT_EQ(a().send(*qps[0], 2), Answer::kOk);
-  for (int i = 0; i < 400; ++i) help(10, 1ms);  // its retries are used up
+  for (int i = 0; i < 400; ++i) help(10, 1ms);  // until its retries are used up
   EXPECT_EQ(shown().at("qp.0.qp_state"), static_cast<uint64_t>(QpState::kErr));
 }
 

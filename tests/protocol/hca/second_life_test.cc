@@ -1,4 +1,4 @@
-// What is given back when an object ends, and what the next one finds.
+// What an object gives back when it ends, and the state that the next object finds.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ class SecondLife : public TwoDevices {
     ASSERT_EQ(fcntl(b().channel->fd(), F_SETFL, O_NONBLOCK), 0);
     ASSERT_EQ(fcntl(b().context->async_fd(), F_SETFL, O_NONBLOCK), 0);
   }
-  /// A CQ of b on its channel, and a QP there that has one completion, of which the channel tells.
+  /// A CQ of b on its channel, and a QP there with one completion that the channel has reported.
   struct Told {
     hca::Cq* cq = nullptr;
     hca::Qp* near = nullptr;
@@ -45,7 +45,7 @@ class SecondLife : public TwoDevices {
   }
 };
 
-/// First, in the middle and last of those that a channel has to tell of.
+/// The first, the middle and the last of the queues that a channel has to report.
 TEST_F(SecondLife, a_completion_queue_that_ends_leaves_the_others_in_their_order) {
   for (size_t ending = 0; ending < 3; ++ending) {
     std::vector<Told> waiting{make_told(), make_told(), make_told()};
@@ -87,7 +87,7 @@ TEST_F(SecondLife, a_limit_that_is_reached_when_it_is_set_is_told_of_at_once) {
   }
 }
 
-/// Its peer would send again until it gives up, and then find an error where there was none.
+/// Otherwise the peer would repeat until it gives up and report an error that did not happen.
 TEST_F(SecondLife, the_last_acknowledgement_of_a_queue_pair_leaves_before_it_ends) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(b().recv(*qb, 1), Answer::kOk);
@@ -100,7 +100,7 @@ TEST_F(SecondLife, the_last_acknowledgement_of_a_queue_pair_leaves_before_it_end
   EXPECT_EQ(done.wr_id, 2U);
 }
 
-/// Two notifications in one turn, and two queues: the channel counts down for each of the one that ends.
+/// Two notifications in one turn, and two queues: the channel's count drops by each notification of the CQ.
 TEST_F(SecondLife, a_completion_queue_takes_all_its_notifications_along) {
   for (int life = 0; life < 2; ++life) {
     const Told told = make_told();

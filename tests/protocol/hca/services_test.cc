@@ -1,5 +1,6 @@
-// What the adapter has beyond libibverbs, as a program of hca/ has it: reliable datagrams, the delay request,
-// keys that serve once, registration by work request.
+// Services of the adapter beyond libibverbs, used by a program of hca/: reliable datagrams, the delay
+// request,
+// one-shot keys, registration by work request.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ using hca::Answer;
 constexpr Access kShared = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
 constexpr uint32_t kQkey = 0x1234;
 
-/// RESET to RTS of a QP that is not connected.
+/// Brings an unconnected QP from RESET to RTS.
 Answer open_datagrams(hca::Qp& qp, QpType type) {
   adapter::QpAttr attr{.qkey = kQkey, .sq_psn = Psn(7)};
   QpState from = QpState::kReset;
@@ -46,7 +47,7 @@ class ConsumerServices : public TwoDevices {
         ->create_qp(*side.pd, {.send_cq = side.cq, .recv_cq = side.cq, .config = config, .user = nullptr})
         .object;
   }
-  /// A connected pair whose requests complete when they are asked to.
+  /// Makes a connected pair whose requests complete only if they ask for it.
   void connect_pair(SendRegistration registration = SendRegistration::kOff) {
     adapter::QpConfig config;
     config.signal_all = false;
@@ -59,7 +60,7 @@ class ConsumerServices : public TwoDevices {
     size_t posted = 0;
     return qp.post_send(std::span(&request, 1), posted);
   }
-  /// Everything that completes at a side while both are driven for 20 ms.
+  /// @return a side's completions while both sides are driven for 20 ms
   std::vector<adapter::WorkCompletion> completions(Consumer& side) {
     std::vector<adapter::WorkCompletion> out;
     for (int turn = 0; turn < 400; ++turn) {
@@ -97,7 +98,7 @@ TEST_F(ConsumerServices, one_queue_pair_exchanges_reliable_datagrams_with_severa
   }
   const hca::Made<hca::AddressHandle> way = a().context->create_ah(*a().pd, {.dlid = Lid(2)});
   ASSERT_NE(way.object, nullptr);
-  // The first cell is lost: nobody hears of it.
+  // The first cell is lost without a report.
   bool lost = false;
   pipe.set_filter([&lost](int from, std::vector<std::byte>& /*cell*/) {
     return from == 0 && !std::exchange(lost, true) ? Verdict::kDrop : Verdict::kPass;
@@ -126,7 +127,7 @@ TEST_F(ConsumerServices, one_queue_pair_exchanges_reliable_datagrams_with_severa
     EXPECT_EQ(got[i].src_lid, Lid(1));
   }
   EXPECT_TRUE(lost);
-  // And back, to where it came from.
+  // The answer goes back to the source of the message.
   const adapter::Sge from = b().sge(0, 50);
   ASSERT_EQ(post(*others[1], {.wr_id = 5,
                               .opcode = SendOpcode::kSend,
@@ -176,7 +177,7 @@ TEST_F(ConsumerServices, a_key_for_one_access_serves_once) {
   const adapter::MemoryRegion& keys = once->region();
   EXPECT_EQ(write(keys.addr, keys.rkey), WcStatus::kSuccess);
   EXPECT_EQ(write(keys.addr, keys.rkey), WcStatus::kRemoteAccess);
-  // Registered anew it has a key that serves once more.
+  // Registered again, the region has a key that serves one more operation.
   const Rkey before = keys.rkey;
   ASSERT_EQ(once->rereg({.access = kShared | Access::kOneShot}), Answer::kOk);
   EXPECT_NE(once->region().rkey, before);
@@ -197,7 +198,7 @@ class ConsumerRegistration : public ConsumerServices {
     return std::span(b().memory).subspan(from, bytes);
   }
 
-  hca::MemoryRegion* lent_ = nullptr;  // of b
+  hca::MemoryRegion* lent_ = nullptr;  // belongs to b
 };
 
 TEST_F(ConsumerRegistration, its_keys_are_known_before_the_request_is_carried_out) {
@@ -207,7 +208,7 @@ TEST_F(ConsumerRegistration, its_keys_are_known_before_the_request_is_carried_ou
   EXPECT_NE(keys.lkey, Lkey());
   EXPECT_NE(keys.rkey, Rkey());
   ASSERT_EQ(a().recv(*near_, 1), Answer::kOk);
-  // Used by the very next request.
+  // The very next request uses the keys.
   const adapter::Sge from{.addr = 0x5000, .length = 64, .lkey = keys.lkey};
   const adapter::SendRequest message{
       .wr_id = 3, .flags = adapter::kSendSignaled, .sges = std::span(&from, 1)};
@@ -224,7 +225,7 @@ TEST_F(ConsumerRegistration, its_keys_are_known_before_the_request_is_carried_ou
   EXPECT_EQ(write(0x5000 + 100, keys.rkey), WcStatus::kSuccess);
 }
 
-/// One request registers and sends the key; the peer writes and ends the key with its answer.
+/// One request registers and sends the key; the peer writes and invalidates the key with its answer.
 TEST_F(ConsumerRegistration, with_an_operation_is_one_request_and_the_peer_ends_it_with_its_answer) {
   covers("TPT-ULP-01");
   ASSERT_EQ(lent_->stage(part(0, 4096)), Answer::kOk);
@@ -304,7 +305,7 @@ TEST_F(ConsumerRegistration, is_refused_by_the_call_where_the_call_can_see_it) {
   EXPECT_EQ(b().context->destroy(other), Answer::kBusy) << "its region is there";
   EXPECT_EQ(b().context->destroy(foreign), Answer::kOk);
   EXPECT_EQ(b().context->destroy(other), Answer::kOk);
-  // Both or none: the operation names no destination key.
+  // Both or neither: here the operation has no destination key.
   ASSERT_EQ(lent_->stage(part(0, 4096)), Answer::kOk);
   const adapter::Sge from = b().sge(0, 8);
   const adapter::SendRequest bad{.wr_id = 3,
@@ -314,7 +315,7 @@ TEST_F(ConsumerRegistration, is_refused_by_the_call_where_the_call_can_see_it) {
   EXPECT_EQ(far_->post_registration({.region = lent_, .access = kShared}, bad), Answer::kInvalid);
   EXPECT_TRUE(completions(b()).empty());
   EXPECT_EQ(lent_->stage(part(0, 2048)), Answer::kOk) << "it is not registered";
-  // Registered, it takes no other memory until it has ended.
+  // While it is registered it accepts no other memory.
   ASSERT_EQ(far_->post_registration({.region = lent_, .access = kShared}, 4), Answer::kOk);
   ASSERT_EQ(completions(b()).size(), 1U);
   EXPECT_EQ(lent_->stage(part(0, 4096)), Answer::kInvalid);

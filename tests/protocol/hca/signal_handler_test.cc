@@ -58,7 +58,7 @@ TEST_F(SignalHandler, leaves_other_threads_alone) {
 }
 
 TEST_F(SignalHandler, ends_the_process_by_a_call_that_has_no_answer_for_it) {
-  GTEST_FLAG_SET(death_test_style, "fast");
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a child of fork() has no device
   EXPECT_DEATH(
       {
         const std::lock_guard interrupted(lock());

@@ -1,4 +1,4 @@
-// Address spaces of processes as a program of hca/ has them that plays the operating system (SAN-LMP).
+// Address spaces of processes, used by a program of hca/ that plays the operating system (SAN-LMP).
 #include "hca/spaces.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using hca::Answer;
 
 constexpr Access kHeapRights = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
 
-/// One process whose segment 1 stands for virtual segment 2, of which page 0 is `frame`.
+/// One process whose segment 1 is virtual segment 2; page 0 of that segment is `frame`.
 class OnePage final : public adapter::MemoryManager {
  public:
   explicit OnePage(std::byte* frame) : frame_(frame) {}
@@ -98,7 +98,7 @@ TEST_F(ConsumerSpaces, a_user_process_registers_effective_addresses_alone) {
             Answer::kOk);
   EXPECT_EQ(write(*near, effective + 8, region->region().rkey), WcStatus::kRemoteAccess);
 
-  // The domain ends, and its number may be another's: nothing of the process is left with it.
+  // After the domain has ended its number may be used again: nothing of the process remains.
   EXPECT_EQ(b().context->destroy(far), Answer::kOk);
   EXPECT_EQ(b().context->destroy(region), Answer::kOk);
   EXPECT_EQ(b().context->destroy(pd), Answer::kOk);

@@ -1,4 +1,4 @@
-// Windows and re-registration as a consumer has them.
+// Windows and re-registration from the consumer's side.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -35,7 +35,7 @@ class ConsumerWindows : public TwoDevices {
             .length = bytes,
             .access = Access::kRemoteWrite};
   }
-  /// The next completion of a side, whoever has to turn for it.
+  /// @return the status of a side's next completion, while both sides are driven
   WcStatus next(Consumer& side) {
     adapter::WorkCompletion out;
     for (int turn = 0; turn < 1000; ++turn) {
@@ -105,7 +105,7 @@ TEST_F(ConsumerWindows, of_type_1_refuse_what_does_not_fit_and_keep_their_key) {
   EXPECT_EQ(idle->bind_window(*window, range(0, 8), key), Answer::kInvalid) << "RESET takes no request";
   EXPECT_EQ(window->key(), before);
   EXPECT_EQ(key, Rkey());
-  // What only the adapter can tell is a completion.
+  // A fault that only the adapter can find is reported by a completion.
   ASSERT_EQ(owner_->bind_window(*window, range(0, Consumer::kBytes + 1), key), Answer::kOk);
   EXPECT_EQ(next(b()), WcStatus::kMwBind);
   EXPECT_EQ(b().context->destroy(window), Answer::kOk) << "under a key that was never bound";

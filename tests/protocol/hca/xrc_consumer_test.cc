@@ -1,11 +1,11 @@
-// XRC domains as a consumer has them: who opens by one file shares one.
+// XRC domains from the consumer's side: opening the same file gives the same domain.
 #include "tests/support/two_devices.h"
 
 namespace weft::test {
 using hca::Answer;
 namespace {
 
-TEST_F(TwoDevices, who_opens_an_xrc_domain_by_the_same_file_shares_it) {
+TEST_F(TwoDevices, the_same_file_opens_the_same_xrc_domain) {
   const hca::XrcFile file{.device = 1, .inode = 2};
   hca::Context& one = *b().context;
   hca::Context& other = *b().device.open().object;
@@ -18,7 +18,7 @@ TEST_F(TwoDevices, who_opens_an_xrc_domain_by_the_same_file_shares_it) {
   EXPECT_EQ(first->id(), second->id());
   EXPECT_NE(first->id(), alone->id());
   EXPECT_NE(one.open_xrcd({.file = hca::XrcFile{.device = 1, .inode = 3}}).object->id(), first->id());
-  // The last who has it open ends it.
+  // The last close ends the domain.
   EXPECT_EQ(one.destroy(first), Answer::kOk);
   first = one.open_xrcd({.file = file, .create = false}).object;
   ASSERT_NE(first, nullptr);
@@ -44,7 +44,7 @@ TEST_F(TwoDevices, an_xrc_target_ends_with_its_last_handle) {
   ASSERT_NE(opened, nullptr);
   EXPECT_EQ(opened->number(), made->number());
   EXPECT_EQ(other.destroy(second), Answer::kBusy) << "the handle is a user of the domain";
-  // Both are the same QP.
+  // Both objects are the same QP.
   adapter::QpAttr attr;
   attr.state = adapter::QpState::kInit;
   attr.port = 1;
@@ -54,7 +54,7 @@ TEST_F(TwoDevices, an_xrc_target_ends_with_its_last_handle) {
   adapter::QpConfig config;
   ASSERT_EQ(made->query(attr, config), Answer::kOk);
   EXPECT_EQ(attr.state, adapter::QpState::kInit);
-  // Whoever made it goes first: it stays, and can be opened again.
+  // The creator destroys its object first: the QP stays and can be opened again.
   const Qpn number = made->number();
   EXPECT_EQ(one.destroy(made), Answer::kOk);
   EXPECT_EQ(one.destroy(first), Answer::kOk);

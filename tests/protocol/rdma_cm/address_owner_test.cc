@@ -1,4 +1,4 @@
-// Which endnode may say that it has an IP address: strangers answer every question.
+// Which endnode may claim an IP address, with a stranger that answers every question.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,13 +14,13 @@ namespace weft::rdma_cm {
 namespace {
 
 constexpr uint16_t kPort = 7471;
-constexpr Lid kStranger(2);  // the first that is asked, and that answers
+constexpr Lid kStranger(2);  // is asked first and answers first
 
 IpAddress address_of(const MadAddress& question) {
   return {.family = question.family, .ip = question.ip};
 }
 
-/// An endnode with addresses of its own; it listens at each of them unless it only has them.
+/// An endnode with addresses; it listens at all of them if `listens`.
 struct AddressOwnerNode final : test::MadNode, AddressUser {
   AddressOwnerNode(test::MadNetwork& network, Lid lid, uint64_t on_host)
       : MadNode(network, lid),
@@ -49,7 +49,7 @@ struct AddressOwnerNode final : test::MadNode, AddressUser {
   std::map<uint64_t, Lid> found;
 };
 
-/// Says of every address that it listens there, with marks that others were given.
+/// Claims to listen at every address, and uses marks that were given to others.
 struct Stranger final : test::MadNode {
   using MadNode::MadNode;
   void on_endnode(Instant /*now*/, Lid from, const EndnodeMad& mad) override {
@@ -71,7 +71,8 @@ struct Stranger final : test::MadNode {
 
 class AddressOwner : public ::testing::Test {
  protected:
-  /// Whom `asker` finds at the address; kLidNone: no endnode. Nothing when it does not know after the limit.
+  /// @return the endnode that `asker` finds at the address; kLidNone: none; nothing: no result after the
+  ///   time limit
   std::optional<Lid> ask(const IpAddress& address) {
     const MadAddress question{
         .host = asker.host, .ip = address.ip, .family = address.family, .port_space = 0x106, .port = kPort};
@@ -99,7 +100,7 @@ TEST_F(AddressOwner, a_loopback_address_is_an_endnode_of_the_askers_host) {
   EXPECT_EQ(ask(loopback(4)), Lid(4));
 }
 
-/// A mark holds for one asker and one process: what a stranger is told when it asks is of no use elsewhere.
+/// A mark is valid for one asker and one process: a mark that a stranger gets by asking does not help it.
 TEST_F(AddressOwner, a_mark_of_another_asker_is_none) {
   AddressOwnerNode neighbour{network, Lid(4), 1111};
   neighbour.has = {far};
@@ -144,7 +145,7 @@ TEST_F(AddressOwner, the_host_that_had_an_address_keeps_it_while_it_answers) {
   EXPECT_EQ(ask(far), Lid(6)) << "the host has it, not one endnode of it";
   network.nodes.erase(5);
   network.nodes.erase(6);
-  EXPECT_EQ(ask(far), kStranger) << "nobody else answers: it may have moved";
+  EXPECT_EQ(ask(far), kStranger) << "no other endnode answers: the address may have moved";
 }
 
 }  // namespace

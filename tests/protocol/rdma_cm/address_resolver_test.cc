@@ -1,4 +1,4 @@
-// Who has an IP address, in virtual time.
+// The search for the endnode of an IP address, in virtual time.
 #include "rdma_cm/address_resolver.h"
 
 #include <gtest/gtest.h>
@@ -32,9 +32,9 @@ struct Node final : test::MadNode, AddressUser {
   SeededRandom random;
   AddressResolver resolver;
   std::set<std::byte> ips;
-  std::set<uint16_t> ports;  // somebody listens there
+  std::set<uint16_t> ports;  // a program listens there
   std::set<uint16_t> bound;
-  std::set<uint16_t> held;  // by somebody else of the host
+  std::set<uint16_t> held;  // by another endnode of the host
   std::map<uint64_t, std::pair<Lid, Guid>> found;
 };
 
@@ -77,10 +77,10 @@ TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
   b.bound.clear();
   const uint64_t nobody = ask(7, 81);
   network.run(400ms);
-  EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, when nobody listens";
+  EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, if no endnode listens";
 }
 
-/// After a switch was started anew whoever asks may have joined before the one that listens.
+/// After a restart of the switch the asker may join before the endnode that listens.
 TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
   for (Node* node : {&a, &b}) node->ips = {std::byte{7}};
   b.ports = {80};
@@ -110,10 +110,10 @@ TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
   EXPECT_FALSE(a.found.contains(gone));
   a.held.clear();
   network.run(400ms);
-  EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "nobody holds it any more";
+  EXPECT_EQ(a.found.at(gone).first, Lid(1)) << "no endnode holds it any more";
 }
 
-TEST_F(AddressResolverTest, nobody_has_it) {
+TEST_F(AddressResolverTest, an_unknown_address_times_out) {
   const uint64_t question = ask(9, 80);
   network.run(1s);
   EXPECT_TRUE(a.found.empty());

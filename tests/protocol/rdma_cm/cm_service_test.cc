@@ -1,4 +1,4 @@
-// Connection management of a process with its thread, over a switch in another thread.
+// Connection management of a process with its thread; the switch runs in another thread.
 #include "rdma_cm/cm_service.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ uint64_t at(const void* where) {
   return reinterpret_cast<uintptr_t>(where);
 }
 
-/// A device with its helper thread and its service, and a program that gives commands as librdmacm does.
+/// A device with its helper thread and its service, and a program that issues librdmacm's commands.
 class Program {
  public:
   Program(uint16_t lid, test::LiveFabric& fabric) : consumer_(lid, fabric.clock) {
@@ -69,12 +69,12 @@ class Program {
     rdma_ucm_create_id_resp made{};
     rdma_ucm_create_id body{};
     body.response = at(&made);
-    body.uid = 1;  // nobody is told of events of one that has none
+    body.uid = 1;  // an identifier without uid gets no events
     body.ps = RDMA_PS_TCP;
     EXPECT_TRUE(command(RDMA_USER_CM_CMD_CREATE_ID, body));
     return made.id;
   }
-  /// The next event; none when there is none for a long time.
+  /// @return the next event; none after kLong without one
   rdma_ucm_event_resp event() {
     rdma_ucm_event_resp out{};
     pollfd waiting{descriptor_, POLLIN, 0};
@@ -110,7 +110,7 @@ class CmServices : public ::testing::Test {
     ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_BIND_IP, bind));
     ASSERT_TRUE(server.command(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{.id = bind.id, .backlog = 1}));
   }
-  /// The client asks for a connection, from its address on.
+  /// The client asks for a connection, beginning with its address.
   void ask(uint32_t id) {
     rdma_ucm_resolve_ip resolve{};
     resolve.id = id;
@@ -153,7 +153,7 @@ class CmServices : public ::testing::Test {
   }();
 };
 
-/// The process lives on, so nobody else can tell the peer of its end.
+/// The process stays alive, so the peer learns of the end from these messages only.
 TEST_F(CmServices, at_the_end_of_a_process_the_peers_of_its_connections_are_told) {
   listen();
   connect();
@@ -161,14 +161,14 @@ TEST_F(CmServices, at_the_end_of_a_process_the_peers_of_its_connections_are_told
   client.expect(CmEvent::kDisconnected);
 }
 
-TEST_F(CmServices, at_the_end_of_a_process_nobody_listens_any_more) {
+TEST_F(CmServices, at_the_end_of_a_process_its_listeners_end) {
   listen();
   server.service().end_all();
   ask(client.create());
   client.expect(CmEvent::kRejected);
 }
 
-/// What rping does: its main thread closes the channel while its other thread comes back for the next event.
+/// As in rping: the main thread closes the channel while another thread returns to wait for the next event.
 TEST_F(CmServices, a_thread_on_its_way_to_the_next_event_finds_its_channel) {
   const UniqueFd bell(dup(client.descriptor()));
   std::atomic<bool> has_event{false};
@@ -216,7 +216,7 @@ TEST_F(CmServices, a_channel_whose_reader_has_ended_closes_at_once) {
   EXPECT_LT(MonotonicClock().now() - start, std::chrono::milliseconds(kLong));
 }
 
-/// The thread that took its last event lives, and will not wait for another.
+/// The thread that took the last event is alive and does not wait for another event.
 TEST_F(CmServices, a_channel_that_is_nonblocking_closes_at_once) {
   ASSERT_EQ(fcntl(client.descriptor(), F_SETFL, O_RDWR | O_NONBLOCK), 0);
   rdma_ucm_resolve_ip resolve{};
@@ -241,7 +241,7 @@ TEST_F(CmServices, a_channel_that_is_nonblocking_closes_at_once) {
   reader.join();
 }
 
-/// A thread that waits for an event is a usual thing to cancel; what it shared with others works on.
+/// Programs do cancel a thread that waits for an event; the state it shares with other threads stays usable.
 TEST_F(CmServices, a_wait_for_an_event_may_be_cancelled) {
   const auto wait = [](void* program) -> void* {
     rdma_ucm_event_resp out{};

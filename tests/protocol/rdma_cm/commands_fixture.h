@@ -1,5 +1,6 @@
-// tests/protocol/rdma_cm/commands_fixture.h -- two endnodes with a program on each that gives commands as
-// librdmacm does, in virtual time.
+// tests/protocol/rdma_cm/commands_fixture.h -- two endnodes in virtual time with one program each, which
+// issues
+// librdmacm's commands.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ namespace weft::rdma_cm {
 
 inline constexpr uint64_t kHost = 77;
 
-/// An endnode with one program on it.
+/// An endnode with one program.
 struct Node : test::MadNode, NodeView {
   Node(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid),
@@ -160,7 +161,7 @@ struct Node : test::MadNode, NodeView {
     return command(RDMA_USER_CM_CMD_REJECT, body);
   }
   int disconnect(uint32_t id) { return command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{.id = id}); }
-  /// The next event; its number is ~0 when there is none.
+  /// @return the next event; its number is ~0 if there is none
   rdma_ucm_event_resp event() { return event_at(*file); }
   int migrate(uint32_t id, CmFile& to) {
     rdma_ucm_migrate_resp moved{};
@@ -242,7 +243,7 @@ inline std::string text_of(const rdma_ucm_event_resp& event) {
 
 class CommandsTest : public ::testing::Test {
  protected:
-  /// A listener of b at its own address, and an identifier of a that knows the way there.
+  /// A listener of b at b's address, and an identifier of a with the resolved route to it.
   void prepare(uint16_t port_space = RDMA_PS_TCP) {
     listener = b.create(0xB0, port_space);
     IpAddress address = b.own(4);
@@ -256,7 +257,7 @@ class CommandsTest : public ::testing::Test {
     ASSERT_EQ(a.route(client), 0);
     ASSERT_EQ(a.event().event, number(CmEvent::kRouteResolved));
   }
-  /// As librdmacm does it, up to the established connection.
+  /// librdmacm's commands up to the established connection.
   void establish() {
     prepare();
     ASSERT_EQ(a.connect(client, 0x111, "hello"), 0);

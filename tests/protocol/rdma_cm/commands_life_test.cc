@@ -1,4 +1,4 @@
-// What programs hear of peers that end, of their own device and of other programs on their host.
+// What programs learn of peers that end, of their own device and of other programs on their host.
 #include <array>
 #include <cerrno>
 #include <set>
@@ -46,7 +46,7 @@ TEST_F(CommandsTest, the_device_changes_its_address_or_fails) {
   rdma_ucm_event_resp event = a.event();
   EXPECT_EQ(event.event, number(CmEvent::kAddressChange));
   EXPECT_EQ(event.uid, 0xA0U);
-  EXPECT_EQ(a.event().event, ~0U) << "who is on no device has no address to lose";
+  EXPECT_EQ(a.event().event, ~0U) << "an identifier without a device has no address to lose";
   b.endnode.on_device(CmEvent::kDeviceRemoval);
   std::set<uint64_t> told;
   for (event = b.event(); event.event != ~0U; event = b.event()) {
@@ -106,13 +106,13 @@ TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
   EXPECT_EQ(b.bind(b.create(9), chosen), EADDRINUSE) << "held on the host from listen() on";
 }
 
-TEST_F(CommandsTest, who_listens_on_this_host_is_waited_for) {
+TEST_F(CommandsTest, a_listener_on_this_host_is_waited_for) {
   const test::TempDir dir;
   for (Node* node : {&a, &b}) node->ports = HostPorts(dir.path() + "/ports");
   const uint32_t holder = b.create(1);
   ASSERT_EQ(b.bind(holder, {.family = 4, .port = 4000}), 0);
   ASSERT_EQ(b.listen(holder), 0);
-  network.nodes.erase(b.lid().value());  // not there again yet
+  network.nodes.erase(b.lid().value());  // the listener has not joined again yet
   IpAddress own = a.own(4);
   own.port = 4000;
   const IpAddress loop = make_ipv4(0x7F000001, 4000);
@@ -124,7 +124,7 @@ TEST_F(CommandsTest, who_listens_on_this_host_is_waited_for) {
   network.run(400ms);
   std::set<uint64_t> known;
   for (auto event = a.event(); event.event != ~0U; event = a.event()) known.insert(event.uid);
-  EXPECT_EQ(known, (std::set<uint64_t>{2, 5})) << "an own address, and a port that nobody has";
+  EXPECT_EQ(known, (std::set<uint64_t>{2, 5})) << "an own address, and a port without a holder";
   network.nodes[b.lid().value()] = &b;
   network.run(100ms);
   for (auto event = a.event(); event.event != ~0U; event = a.event()) {

@@ -1,4 +1,4 @@
-// Commands: limits of exact size, what is given back, and what two sides agree on.
+// Commands: exact limits, resources that are returned, and values that both sides agree on.
 #include <algorithm>
 #include <cerrno>
 
@@ -9,7 +9,7 @@ namespace {
 
 class CommandLimits : public CommandsTest {
  protected:
-  /// One more identifier of a that asks for a connection.
+  /// Asks for a connection with one more identifier of a.
   uint32_t ask(uint64_t uid, const rdma_ucm_conn_param& with = Node::param(0x111)) {
     IpAddress address = b.own(4);
     address.port = 5000;
@@ -26,7 +26,7 @@ class CommandLimits : public CommandsTest {
     ASSERT_EQ(b.bind(listener, {.family = 4, .port = 5000}), 0);
     ASSERT_EQ(b.listen(listener, backlog), 0);
   }
-  /// Requests that were rejected, of all events that a has.
+  /// @return the number of rejected requests among all of a's events
   int rejected() {
     int count = 0;
     for (auto event = a.event(); event.event != ~0U; event = a.event())
@@ -49,7 +49,7 @@ TEST_F(CommandLimits, a_request_that_was_taken_makes_room_in_the_backlog_for_one
   EXPECT_EQ(waiting, 2);
 }
 
-/// An event of another kind is no request.
+/// An event of another kind is not a request.
 TEST_F(CommandLimits, only_requests_make_room_in_the_backlog) {
   listen(1);
   ASSERT_TRUE(b.endnode.tell(*b.endnode.ids().find(*b.file, listener), CmEvent::kAddressChange));
@@ -72,8 +72,8 @@ TEST_F(CommandLimits, retries_are_three_bits) {
   }
 }
 
-/// Each side starts as many reads as the other serves, and no more than it wanted.
-TEST_F(CommandLimits, the_depth_is_the_smaller_of_what_one_wants_and_the_other_serves) {
+/// Each side may start as many reads as it wants, but at most as many as the other side serves.
+TEST_F(CommandLimits, the_read_depth_is_the_smaller_of_one_sides_wish_and_the_others_resources) {
   listen(10);
   for (const int served : {1, 2, 3}) {
     const uint32_t id = ask(1);  // wants to start 2, serves 4
@@ -112,7 +112,7 @@ TEST_F(CommandLimits, a_waiting_request_moves_with_its_listener) {
   EXPECT_EQ(rejected(), 0);
 }
 
-TEST_F(CommandLimits, an_event_stays_one_where_its_identifier_moves_to_where_it_is) {
+TEST_F(CommandLimits, moving_an_identifier_to_its_own_channel_keeps_each_event_once) {
   listen(10);
   client = ask(0xA0);
   ASSERT_EQ(b.migrate(listener, *b.file), 0);

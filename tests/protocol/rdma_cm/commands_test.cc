@@ -1,4 +1,4 @@
-// The commands of /dev/infiniband/rdma_cm as librdmacm gives them, between endnodes in virtual time.
+// The commands of /dev/infiniband/rdma_cm as librdmacm issues them, between endnodes in virtual time.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -64,7 +64,7 @@ TEST_F(CommandsTest, a_connection_from_end_to_end) {
   EXPECT_EQ(a.endnode.manager().connections() + b.endnode.manager().connections(), 0U);
 }
 
-/// RDMA_USER_CM_CMD_WRITE_CM_EVENT of newer kernels, by which librdmacm tells itself that a name is resolved.
+/// RDMA_USER_CM_CMD_WRITE_CM_EVENT of newer kernels; librdmacm reports a resolved name to itself by it.
 TEST_F(CommandsTest, a_program_queues_an_event_of_its_own) {
   struct Body {
     uint32_t id;
@@ -134,7 +134,7 @@ TEST_F(CommandsTest, a_rejection_has_a_reason_and_data) {
   EXPECT_EQ(text_of(event), "not today");
 }
 
-TEST_F(CommandsTest, nobody_listens_at_the_port) {
+TEST_F(CommandsTest, a_port_without_a_listener_rejects) {
   client = a.create(0xA0);
   IpAddress address = b.own(4);
   address.port = 5001;
@@ -150,7 +150,7 @@ TEST_F(CommandsTest, nobody_listens_at_the_port) {
   EXPECT_EQ(event.status, 8U);
 }
 
-TEST_F(CommandsTest, nobody_has_the_address_or_answers) {
+TEST_F(CommandsTest, an_unknown_address_and_a_silent_peer_time_out) {
   client = a.create(0xA0);
   ASSERT_EQ(a.resolve(client, make_ipv4(0x0A0000FE, 5000)), 0);
   network.run(3s);
@@ -186,7 +186,7 @@ TEST_F(CommandsTest, addresses_of_the_host_lead_to_the_endnode_that_listens) {
     EXPECT_EQ(event.event, number(CmEvent::kConnectRequest));
     EXPECT_NE(b.query(event.id).node_guid, 0U);
   }
-  b.host = kHost + 1;  // 127.0.0.1 is another host's there
+  b.host = kHost + 1;  // there 127.0.0.1 belongs to another host
   client = a.create(0xA0);
   ASSERT_EQ(a.resolve(client, make_ipv4(0x7F000001, 7174)), 0);
   network.run(400ms);
@@ -245,7 +245,7 @@ TEST_F(CommandsTest, a_listener_that_ends_rejects_what_waits) {
   ASSERT_EQ(a.connect(client, 0x111), 0);
   network.run(10ms);
   EXPECT_TRUE(Node::readable(*b.file));
-  EXPECT_EQ(b.destroy(listener), 0U) << "nobody has read the request";
+  EXPECT_EQ(b.destroy(listener), 0U) << "the program has not read the request";
   EXPECT_FALSE(Node::readable(*b.file));
   EXPECT_EQ(b.endnode.ids().size(), 0U);
   network.run(10ms);

@@ -1,4 +1,4 @@
-// The communication manager's states, in virtual time over a network that may lose, double and reorder.
+// The connection manager's states, in virtual time over a network that may lose, double and reorder messages.
 #include "rdma_cm/connection_manager.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace weft::rdma_cm {
 namespace {
 
-/// An endnode whose user notes what it is told and answers when the test, or `answers`, says so.
+/// An endnode whose user records its events, and answers when the test says so, or at once if `answers`.
 struct Node final : test::MadNode, CmUser {
   Node(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid), random(lid.value()), manager(random, *this, *this), clock(network.clock) {}
@@ -28,7 +28,7 @@ struct Node final : test::MadNode, CmUser {
     manager.poll(now);
     act(now);
   }
-  /// What a program does when it has read the events.
+  /// What a program does after it has read the events.
   void act(Instant now) {
     if (!answers) return;
     for (Connection* c : std::exchange(asked, {})) {
@@ -105,7 +105,7 @@ class ConnectionManagerTest : public ::testing::Test {
     ASSERT_EQ(a.active->state, CmState::kEstablished);
     ASSERT_EQ(b.passive->state, CmState::kEstablished);
   }
-  /// Both ends destroy, and nothing stays behind.
+  /// Both ends destroy their connection, and no state remains.
   void end() {
     if (a.active != nullptr) a.manager.destroy(network.clock.now(), *a.active);
     network.run(3s);
@@ -162,7 +162,7 @@ TEST_F(ConnectionManagerTest, each_message_may_be_lost_once) {
   EXPECT_GE(a.count(CmCounter::kRepeats), 2U);
 }
 
-TEST_F(ConnectionManagerTest, nobody_listens) {
+TEST_F(ConnectionManagerTest, without_a_listener_a_request_is_rejected) {
   b.listens = false;
   a.connect(b.lid());
   network.run(100ms);
@@ -173,7 +173,7 @@ TEST_F(ConnectionManagerTest, nobody_listens) {
   end();
 }
 
-/// The second life of a number: the peer may use it for its next request at once.
+/// The peer may use the number of a refused request for its next request at once.
 TEST_F(ConnectionManagerTest, a_request_that_was_refused_is_forgotten) {
   b.listens = b.answers = false;
   const auto ask = [&] {
@@ -191,7 +191,7 @@ TEST_F(ConnectionManagerTest, a_request_that_was_refused_is_forgotten) {
   EXPECT_EQ(b.requests, 1) << "it waits for its answer";
 }
 
-TEST_F(ConnectionManagerTest, there_is_room_for_so_many_connections_and_no_more) {
+TEST_F(ConnectionManagerTest, connections_are_limited) {
   for (size_t i = 0; i < ConnectionManager::kConnectionsMax; ++i) ASSERT_NE(a.connect(b.lid()), nullptr) << i;
   Connection* last = a.active;
   EXPECT_EQ(a.connect(b.lid()), nullptr);
@@ -200,7 +200,7 @@ TEST_F(ConnectionManagerTest, there_is_room_for_so_many_connections_and_no_more)
   EXPECT_NE(a.connect(b.lid()), nullptr) << "one was given back";
 }
 
-/// A peer that dies before it has answered the end is noticed as before.
+/// A peer that dies before it has answered the disconnect is still noticed.
 TEST_F(ConnectionManagerTest, the_peer_is_watched_until_it_has_answered_the_end) {
   establish();
   ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
@@ -242,7 +242,7 @@ TEST_F(ConnectionManagerTest, a_slow_user_asks_for_time) {
   b.answers = false;
   a.connect(b.lid());
   network.run(40s);
-  EXPECT_TRUE(a.events.empty()) << "the peer's manager has answered that somebody is thinking";
+  EXPECT_TRUE(a.events.empty()) << "the peer's manager has sent an MRA";
   EXPECT_EQ(b.requests, 1);
   EXPECT_LE(b.count(CmCounter::kAnsweredAgain), 2U);
   b.answers = true;
@@ -252,7 +252,7 @@ TEST_F(ConnectionManagerTest, a_slow_user_asks_for_time) {
   end();
 }
 
-TEST_F(ConnectionManagerTest, both_end_it_at_once) {
+TEST_F(ConnectionManagerTest, both_ends_disconnect_at_the_same_time) {
   establish();
   ASSERT_TRUE(a.manager.disconnect(network.clock.now(), *a.active));
   ASSERT_TRUE(b.manager.disconnect(network.clock.now(), *b.passive));
@@ -311,7 +311,7 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   end();
 }
 
-/// Whoever asks for the end of what is not there need not ask again.
+/// A disconnect of an unknown connection is granted, so that the peer need not repeat it.
 TEST_F(ConnectionManagerTest, the_end_of_an_unknown_connection_is_granted) {
   static_cast<void>(b.send(a.lid(), encode_cm({.body = CmDreq{.local_id = 9, .remote_id = 10, .qpn = 11}})));
   network.run(100ms);
@@ -337,7 +337,7 @@ TEST_F(ConnectionManagerTest, a_datagram_service_is_asked_for) {
   end();
 }
 
-/// Whatever the network does: every connection comes about once at both ends, and ends once.
+/// Under any behaviour of the network each connection is established once at both ends and ends once.
 TEST_F(ConnectionManagerTest, any_network) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
@@ -371,14 +371,14 @@ TEST_F(ConnectionManagerTest, a_connection_ends_with_the_process_of_its_peer) {
   EXPECT_EQ(b.watched[a.lid()], 1);
   network.nodes.erase(1);
   b.manager.peer_has_gone(network.clock.now(), Lid(3));
-  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 0) << "that was somebody else";
+  EXPECT_EQ(b.told(CmEventKind::kDisconnected), 0) << "another peer has gone";
   b.manager.peer_has_gone(network.clock.now(), a.lid());
   EXPECT_EQ(b.told(CmEventKind::kDisconnected), 1);
   EXPECT_EQ(b.watched[a.lid()], 0);
   EXPECT_EQ(b.dead_qps, std::vector<uint32_t>{22});
   network.run(2s);
   EXPECT_EQ(b.told(CmEventKind::kTimewaitExit), 1);
-  EXPECT_EQ(b.count(CmCounter::kRepeats), 0U) << "nobody is left to say goodbye to";
+  EXPECT_EQ(b.count(CmCounter::kRepeats), 0U) << "a peer that has gone gets no DREQ";
   EXPECT_EQ(b.count(CmCounter::kPeersGone), 1U);
   b.manager.destroy(network.clock.now(), *b.passive);
   EXPECT_EQ(b.manager.connections(), 0U);
@@ -394,18 +394,18 @@ TEST_F(ConnectionManagerTest, a_new_process_with_the_lid_has_none_of_the_old_con
   ASSERT_NE(b.passive, old);
   b.manager.peer_is(network.clock.now(), a.lid(), 6);
   EXPECT_EQ(old->state, CmState::kTimewait);
-  EXPECT_EQ(b.passive->state, CmState::kEstablished) << "nobody knew yet whose it was";
+  EXPECT_EQ(b.passive->state, CmState::kEstablished) << "its peer's process was not known yet";
   b.manager.peer_is(network.clock.now(), a.lid(), 7);
   EXPECT_EQ(b.passive->state, CmState::kTimewait);
 }
 
-/// An endnode whose messages are made by hand.
+/// An endnode whose messages the test builds by hand.
 struct Wire final : test::MadNode {
   using MadNode::MadNode;
   void on_cm(Instant /*now*/, Lid /*from*/, const CmMad& mad) override { got.push_back(mad); }
   void poll(Instant /*now*/) override {}
   void say(Lid to, const CmMad& mad) { static_cast<void>(send(to, encode_cm(mad))); }
-  /// The last message, which must be this one.
+  /// @return the last message, which must be of this kind
   template <class Message>
   Message heard() const {
     const auto* message = got.empty() ? nullptr : std::get_if<Message>(&got.back().body);
@@ -416,7 +416,7 @@ struct Wire final : test::MadNode {
   std::vector<CmMad> got;
 };
 
-/// The asker tells repeats from new questions by the transaction, so an answer carries that of the question.
+/// The asker tells a repetition from a new question by the transaction, so an answer carries the question's.
 TEST_F(ConnectionManagerTest, each_goodbye_is_answered_under_its_own_transaction) {
   Wire c{network, Lid(3)};
   c.say(a.lid(), {.transaction = 1, .body = CmReq{.local_id = 33, .service_id = 7, .qpn = 44}});
@@ -464,7 +464,7 @@ TEST_F(ConnectionManagerTest, a_request_that_is_given_up_is_not_watched_any_more
   EXPECT_EQ(a.manager.deadline(), kNever);
 }
 
-/// The longest time that a message can say is 2.4 hours.
+/// A message can ask for up to 2.4 hours.
 TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_for) {
   Wire c{network, Lid(3)};
   a.connect(c.lid());
@@ -482,7 +482,7 @@ TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_
   EXPECT_LE(a.manager.deadline(), asked + times.patience + 1s);
 }
 
-TEST_F(ConnectionManagerTest, who_asks_for_patience_may_not_end_meanwhile) {
+TEST_F(ConnectionManagerTest, the_end_of_a_peer_that_sent_an_mra_is_noticed) {
   b.answers = false;
   a.connect(b.lid());
   network.run(3s);

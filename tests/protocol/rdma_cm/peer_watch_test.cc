@@ -1,4 +1,4 @@
-// Whether peers are still there, in virtual time over a network that may lose what is asked and answered.
+// The watch over peers, in virtual time over a network that may lose questions and answers.
 #include "rdma_cm/peer_watch.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class PeerWatchTest : public ::testing::Test {
   Node b{network, Lid(2), 200};
 };
 
-TEST_F(PeerWatchTest, who_answers_is_there) {
+TEST_F(PeerWatchTest, a_peer_that_answers_is_there) {
   ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(10s);
   EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}}));
@@ -91,7 +91,7 @@ TEST_F(PeerWatchTest, a_process_that_is_stopped_is_waited_for) {
   EXPECT_TRUE(a.gone.empty()) << "it answers, whatever is said of it";
 }
 
-TEST_F(PeerWatchTest, one_that_nobody_knows_of_may_be_silent_for_ten_seconds) {
+TEST_F(PeerWatchTest, a_peer_unknown_to_the_kernel_may_be_silent_for_ten_seconds) {
   ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
   b.stopped = true;
@@ -116,7 +116,7 @@ TEST_F(PeerWatchTest, another_process_has_the_lid) {
   network.nodes.erase(2);
 }
 
-TEST_F(PeerWatchTest, answers_that_nobody_asked_for_say_nothing) {
+TEST_F(PeerWatchTest, unrequested_answers_are_ignored) {
   ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(1s);
   a.watch.receive(network.clock.now(), b.lid(),

@@ -1,4 +1,5 @@
-// A unit's acceptor under pressure: every refusal has its name, what one host can take or cost is bounded
+// A unit's acceptor under pressure: every refusal has its reason, and what one host can occupy or cost is
+// limited
 // (decisions 2.22, section 4).
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ constexpr std::array kRefused{
             },
             honest},
     Refused{SessionRefusal::kMalformed, AcceptorCounter::kMalformed, nothing,
-            [](ScriptedHost& host) {  // RDMA takes two
+            [](ScriptedHost& host) {  // RDMA mode needs two
               host.offer.channels = 1;
               host.offer.data = {};
             }},
@@ -137,8 +138,8 @@ TEST(Acceptor, sessions_and_requests_are_bounded) {
   EXPECT_EQ(host.acceptor->sessions().size(), 2U);
 }
 
-/// One host that asks under ever new MAC addresses leaves places for others; a MAC address that it has
-/// already is no further one, and a session that ends makes room.
+/// A host that asks under ever new MAC addresses leaves places for others. A MAC address that already has a
+/// session counts once, and a session that ends makes room.
 TEST(Acceptor, one_lid_cannot_take_every_session) {
   AcceptorConfig config = unit_config();
   ScriptedHost host(config);
@@ -159,7 +160,7 @@ TEST(Acceptor, one_lid_cannot_take_every_session) {
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 2U);
 }
 
-/// The host that has a MAC address comes back under it; nobody else takes it, whatever the driver would say.
+/// A host returns under its MAC address; no other LID can take the address, even if the driver would agree.
 TEST(Acceptor, a_mac_address_belongs_to_the_lid_that_has_it) {
   covers("DECISIONS-2.22");
   constexpr size_t kSlidOffset = 10;  // in a cell's header
@@ -191,7 +192,7 @@ TEST(Acceptor, datagrams_for_no_session_are_counted) {
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 2U);
 }
 
-/// Who asks for a session that is not there is told so, not more often than a LID may ask for anything.
+/// An RTU for an unknown session is refused, at most as often as the LID's other requests are allowed.
 TEST(Acceptor, an_rtu_for_no_session_is_refused_at_a_bounded_rate) {
   AcceptorConfig config = unit_config();
   config.requests_per_second = 5;

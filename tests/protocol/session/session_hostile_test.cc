@@ -1,5 +1,6 @@
-// A peer that breaks the rules of a session: each offence is counted under its own name, ends what it must
-// end and nothing else (decisions 2.16, section 4).
+// A peer that breaks the rules of a session: each offence has its own counter, ends what it must end and
+// nothing
+// else (decisions 2.16, section 4).
 #include <gtest/gtest.h>
 
 #include "tests/support/reason_table.h"
@@ -16,7 +17,7 @@ uint32_t idata_of(const RemoteElement& element) {
   return encode_idata({element.pool, element.element, element.element_bytes});
 }
 
-/// A connected host that has advertised a pool, ready to misbehave.
+/// A connected host that has advertised a pool, ready to break rules.
 class Hostile : public testing::Test {
  protected:
   Hostile() : host(unit_config()) {
@@ -24,7 +25,7 @@ class Hostile : public testing::Test {
     host.advertise();
     EXPECT_EQ(host.unit().state(), SessionState::kOpen);
   }
-  /// The offence was counted once, ended the session and was nothing else.
+  /// The offence was counted once, ended the session and was counted under no other name.
   void expect_reset(C offence) {
     EXPECT_EQ(host.count(offence), 1U);
     EXPECT_EQ(host.count(C::kLostViolation), 1U);
@@ -168,8 +169,8 @@ TEST_F(Hostile, advertisements_that_are_not_the_hosts_to_make) {
                           .context = 0});
     host.say({.context = 1, .body = body});
   };
-  advertise(1);  // the unit's own numbers
-  advertise(0);  // advertised before
+  advertise(1);  // a reference of the unit's own pools
+  advertise(0);  // a reference that was advertised before
   EXPECT_EQ(host.count(C::kPoolRefTaken), 2U);
   for (uint32_t i = 0; i < 80; ++i) advertise(2 + 2 * i);
   EXPECT_EQ(host.count(C::kPoolLimit), 80U - 63U) << "64 pools are remembered";
@@ -229,7 +230,7 @@ TEST_F(Hostile, a_reply_answers_only_what_was_asked) {
 TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {
   const auto get = [&](uint32_t bytes) {
     host.say({.context = 1, .body = BufferRecvPoolGet{.packet_bytes = bytes, .packets = 1}});
-    host.run(200, 100us);  // pools on demand follow each other at a distance
+    host.run(200, 100us);  // new pools on demand are at least some time apart
   };
   uint32_t number = 0;
   for (uint32_t round = 0; round < 10; ++round) {  // the driver takes no frame
@@ -258,7 +259,7 @@ TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {
   EXPECT_EQ(host.unit().conservation().own_elements, 8U) << "there is room again";
 }
 
-TEST_F(Hostile, flush_of_pools_nobody_knows_is_answered) {
+TEST_F(Hostile, flush_of_unknown_pools_is_answered) {
   BufferPoolFlushRequest body;
   body.pools.push_back(77);
   body.pools.push_back(kPoolOfReceiveWqes);

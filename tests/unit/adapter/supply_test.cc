@@ -191,7 +191,7 @@ TEST_F(Supply, refused_calls_take_no_memory_and_say_why) {
   EXPECT_EQ(none.error().text(), "create_cq: 0 entries; 1 to 65536 are possible");
   EXPECT_EQ(deep.error().text(), "resize_cq: 1073741824 entries; 1 to 65536 are possible");
   EXPECT_EQ(pkeys.error().text(), "set_pkeys: a port has 1 to 16 partitions");
-  EXPECT_EQ(limit.error().text(), "modify_srq: a limit of 9 for 8 WQEs");
+  EXPECT_EQ(limit.error().text(), "modify_srq: limit 9 is above the 8 WQEs of the queue");
   EXPECT_EQ(qp.error().text(), "create_qp: needs a CQ for each queue");
   EXPECT_EQ(region.error().text(), "rereg_mr: not the LKey of a region");
 }

@@ -61,8 +61,8 @@ TEST(Blockers, full_pools_are_named_from_both_halves) {
                            {"u1.unit.acceptor.session.3.now.peer_elements", 8},
                            {"u1.unit.acceptor.session.3.now.peer_lid", 1}};
   EXPECT_THAT(find_blockers(fabric(), look, look, 1),
-              ElementsAre("the pools of u1 for h1 are full: all 4 elements hold frames that nobody takes",
-                          "the pools of h1 for u1 are full: all 8 elements hold frames that nobody takes"));
+              ElementsAre("the pools of u1 for h1 are full: none of their 4 elements is taken",
+                          "the pools of h1 for u1 are full: none of their 8 elements is taken"));
 }
 
 TEST(Blockers, peers_that_are_gone_frozen_or_not_joined_come_first) {
@@ -75,12 +75,11 @@ TEST(Blockers, peers_that_are_gone_frozen_or_not_joined_come_first) {
                              {"s.1.port.1.drop_port_down", 2}};
   CounterValues after = before;
   after["s.1.port.1.drop_port_down"] = 12;
-  EXPECT_THAT(
-      find_blockers(view, before, after, 1),
-      ElementsAre("h1 is frozen (stopped by a signal)", "u1 does not run",
-                  "the session of h1 with u1 is not open", "the link between s.1 and u1 is down",
-                  "cells from h1 were dropped at s.1: the node they go to has not joined, or has left "
-                  "(s.1.port.1.drop_port_down, 10/s)"));
+  EXPECT_THAT(find_blockers(view, before, after, 1),
+              ElementsAre("h1 is frozen (stopped by a signal)", "u1 does not run",
+                          "the session of h1 with u1 is not open", "the link between s.1 and u1 is down",
+                          "s.1 dropped cells from h1: their destination has not joined, or has left "
+                          "(s.1.port.1.drop_port_down, 10/s)"));
 }
 
 /// Its link is down because nobody has joined, or because a program has left, which is no blockade.

@@ -153,18 +153,18 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
       {"mistyped name", kHead + "[[unit]]\nnane=\"u\"\n",
        "t.toml:5:1: [[unit]] has no key 'nane'; did you mean 'name'?"},
       {"interface without nic", kHead + kUnit + "interface=\"eth0\"\n",
-       "t.toml:6:1: 'interface' goes with nic = \"tap\" or \"packet\"; this unit has none, which is "
+       "t.toml:6:1: 'interface' needs nic = \"tap\" or \"packet\"; this unit has none, which is "
        "\"echo\""},
       {"interface of slirp", kHead + kUnit + "nic=\"slirp\"\ninterface=\"eth0\"\n",
-       "t.toml:7:1: 'interface' goes with nic = \"tap\" or \"packet\"; this unit has \"slirp\""},
+       "t.toml:7:1: 'interface' needs nic = \"tap\" or \"packet\"; this unit has \"slirp\""},
       {"addresses of a generator", kHead + kUnit + "[[host]]\nname=\"h\"\nos=\"gen\"\naddresses=[]\n",
-       "t.toml:9:1: 'addresses' goes with os = \"tap\"; this host has os = \"gen\""},
+       "t.toml:9:1: 'addresses' needs os = \"tap\"; this host has os = \"gen\""},
       {"addresses of a real NIC",
        kHead + kUnit + "nic=\"packet\"\ninterface=\"eth0\"\ngateway=\"10.0.0.1\"\n",
-       "t.toml:8:1: 'gateway' cannot be set at an interface that exists: ip address and ip route of dev "
-       "eth0"},
+       "t.toml:8:1: 'gateway' cannot be set at an interface that exists; use ip address and ip route with "
+       "dev eth0"},
       {"input of a TAP", kHead + kUnit + "nic=\"tap\"\ninput=\"f\"\n",
-       "t.toml:7:1: 'input' goes with nic = \"pcap\""},
+       "t.toml:7:1: 'input' needs nic = \"pcap\""},
       {"the same file twice", kHead + kUnit + "nic=\"pcap\"\ninput=\"f\"\noutput=\"f\"\n",
        "t.toml:8:8: 'output' is the file of 'input'"},
       {"relative socket", kHead + kUnit + "[[host]]\nname=\"h\"\nos=\"unix:q\"\n",
@@ -181,16 +181,16 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
       {"more hosts than room",
        kHead + kUnit +
            "hosts=1\n[[host]]\nname=\"a\"\nos=\"gen\"\n[[host]]\nname=\"b\"\nos=\"gen\"\nunit=\"u1\"\n",
-       "t.toml:13:6: unit 'u1' has room for 1 hosts, and 'b' is one more: write hosts = 2 or more, at most "
+       "t.toml:13:6: unit 'u1' serves 1 hosts, and 'b' is one more: write hosts = 2 or more, at most "
        "31"},
       {"spare ports beyond the ports",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=3\nspare_ports=3\n[[unit]]\nname=\"u1\"\n",
-       "t.toml:2:1: switch 's1' has 3 ports but 1 nodes and links hang on it, beside 3 spare ports"},
+       "t.toml:2:1: switch 's1' has 3 ports but 1 nodes and links use it, beside 3 spare ports"},
       {"keys for no port", "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nspare_keys=[\"k\"]\n",
-       "t.toml:4:12: keys for spare ports, but there are none"},
+       "t.toml:4:12: 'spare_keys' needs spare ports"},
       {"spare keys without keys",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nspare_ports=1\nspare_keys=[\"k\"]\n",
-       "t.toml:5:12: no keys without [curve]"},
+       "t.toml:5:12: 'spare_keys' needs [curve]"},
       {"a node's key for a spare port",
        "fabric=\"f\"\n[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nspare_ports=1\nspare_keys=[\"u1\"]\n"
        "[[unit]]\nname=\"u1\"\n",
@@ -222,12 +222,12 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:7:6: 'weft-a-very-long-name'"},
       {"ports",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=1\n[[unit]]\nname=\"a\"\n[[unit]]\nname=\"b\"\n",
-       "t.toml:2:1: switch 's1' has 1 ports but 2 nodes and links hang on it"},
+       "t.toml:2:1: switch 's1' has 1 ports but 2 nodes and links use it"},
       {"two switches",
        "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nname=\"s2\"\n[[unit]]\nname=\"u1\"\nswitch="
        "\"s1\"\n"
        "[[host]]\nname=\"h1\"\nswitch=\"s2\"\nos=\"gen\"\n",
-       "t.toml:10:6: unit 'u1' hangs on switch 's1', host 'h1' on 's2', and no [[link]] leads"},
+       "t.toml:10:6: unit 'u1' is on switch 's1', host 'h1' on 's2', and no [[link]] leads"},
       {"gateway out of reach",
        kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1/25\"]\ngateway=\"10.0.0.129\"\n",
        "t.toml:8:9: gateway 10.0.0.129 lies in no network of 'addresses'"},
@@ -299,7 +299,7 @@ TEST(Topology, a_host_may_have_a_link_to_each_of_several_switches) {
 
   EXPECT_EQ(
       refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=2\n")),
-      "t.toml:17:5: unit 'u1' hangs on switch 's1', host 'h1' on 's2', and no [[link]] leads from one to the "
+      "t.toml:17:5: unit 'u1' is on switch 's1', host 'h1' on 's2', and no [[link]] leads from one to the "
       "other");
   EXPECT_EQ(refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=3\n")),
             "t.toml:17:5: 'via' must be a whole number from 1 to 2");
@@ -313,13 +313,13 @@ TEST(Topology, a_host_may_have_a_link_to_each_of_several_switches) {
             std::string::npos);
   EXPECT_NE(refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"h1.2\"\n[[host]]\nname=\"h1\"\n"
                     "os=\"gen\"\n[[host.uplink]]\n")
-                .find("this port is 'h1.2', as the node at line 4 is called"),
+                .find("this port would have the name 'h1.2' of the node at line 4"),
             std::string::npos);
   // Each link takes a port of its switch.
   EXPECT_EQ(
       refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=2\n[[unit]]\nname=\"u1\"\n[[host]]\nname=\"h1\"\n"
               "os=\"gen\"\n[[host.uplink]]\n"),
-      "t.toml:2:1: switch 's1' has 2 ports but 3 nodes and links hang on it");
+      "t.toml:2:1: switch 's1' has 2 ports but 3 nodes and links use it");
 }
 
 /// A host on both switches of a pair that is joined takes the link that ends where the unit is.
