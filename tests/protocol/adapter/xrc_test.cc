@@ -445,6 +445,25 @@ TEST_F(Xrc, who_is_used_stays) {
   EXPECT_EQ(srqs().alloc_xrcd().value(), domain) << "it is free again";
 }
 
+TEST_F(Xrc, the_completion_queue_of_a_queue_is_free_when_that_has_ended) {
+  NamedQueue queue = make_queue(domain);
+  EXPECT_FALSE(adapter().destroy_cq(queue.cq));
+  ASSERT_TRUE(srqs().destroy(queue.srq));
+  EXPECT_TRUE(adapter().destroy_cq(queue.cq));
+}
+
+TEST_F(Xrc, the_last_domain_is_one_like_any_other) {
+  std::vector<XrcdId> all{domain};
+  while (const Refusable<XrcdId> next = srqs().alloc_xrcd()) all.push_back(next.value());
+  EXPECT_EQ(all.size(), adapter().limits().xrc_domains);
+  NamedQueue queue = make_queue(all.back());
+  EXPECT_FALSE(srqs().dealloc_xrcd(all.back()));
+  ASSERT_TRUE(srqs().destroy(queue.srq));
+  for (const XrcdId each : all) EXPECT_TRUE(srqs().dealloc_xrcd(each));
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(srqs().alloc_xrcd()) << "all are free again: " << i;
+  EXPECT_FALSE(srqs().alloc_xrcd());
+}
+
 TEST_F(Xrc, what_does_not_fit_is_refused) {
   NamedQueue queue = make_queue(domain);
   PairSide& side = star.side(1);
