@@ -210,7 +210,9 @@ TEST_F(ControlServerTest, the_longest_identity_of_a_client_is_answered) {
   const std::string identity(255, 'i');
   ASSERT_EQ(zmq_setsockopt(socket, ZMQ_ROUTING_ID, identity.data(), identity.size()), 0);
   ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
-  const std::vector<std::byte> request = encode_control_request({.id = 5});
+  ControlRequest question;
+  question.id = 5;
+  const std::vector<std::byte> request = encode_control_request(question);
   zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
   zmq_send(socket, request.data(), request.size(), 0);
   for (int i = 0; i < 5'000 && server_->prepare_sleep(); ++i) std::this_thread::sleep_for(1ms);
