@@ -29,8 +29,8 @@ class CompletionChannel final : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   void notify(Cq& cq) noexcept;
-  /// Drops the notifications of a CQ that ends. @return how many there were
-  uint32_t forget(Cq& cq) noexcept;
+  /// Drops the notifications of a CQ that ends.
+  void forget(Cq& cq) noexcept;
   [[nodiscard]] Answer release() noexcept override;
 
  private:
