@@ -341,6 +341,29 @@ TEST_F(Spare, only_the_last_nonce_of_an_endnode_without_a_guid_is_its_own) {
   EXPECT_NE(other.port, port);
 }
 
+/// Whatever they ask for: any LID, a LID that they wish for, or one for the GUID that they bring.
+TEST_F(Spare, new_endnodes_of_one_origin_join_at_its_pace) {
+  constexpr uint32_t kPorts = 8;
+  const auto wish = [](uint32_t i) {
+    return Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(kPorts)) + i));
+  };
+  for (const int kind : {0, 1, 2}) {
+    open(kPorts);
+    std::vector<std::unique_ptr<Guest>> guests;
+    const auto next = [&](std::string_view origin) {
+      const auto i = static_cast<uint32_t>(guests.size());
+      guests.push_back(kind == 0
+                           ? std::make_unique<Guest>()
+                           : std::make_unique<Guest>(0xB00 + i, 70 + i, kind == 1 ? wish(i) : kLidNone));
+      return join(*guests.back(), origin);
+    };
+    for (uint32_t i = 0; i < kPorts / 2; ++i) EXPECT_EQ(next("p"), LinkRefusal::kNone) << kind;
+    EXPECT_EQ(next("p"), LinkRefusal::kRate) << kind;
+    EXPECT_EQ(next("q"), LinkRefusal::kNone) << kind;
+    EXPECT_EQ(count(AdmissionCounter::kRefusedRate), 1U);
+  }
+}
+
 /// The table of origins is full: the one that asked last stays, though its first question is the oldest.
 TEST(SparePace, the_origin_that_was_silent_for_longest_makes_room) {
   const SpareConfig config{.ports = 4, .first_lid = Lid(kFirstLid)};
