@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <vector>
 
 #include "adapter/queues/queue_pair.h"
 #include "tests/support/adapter_pair.h"
@@ -61,6 +63,35 @@ TEST_F(QpSecondLife, one_that_stops_has_no_answers_to_give) {
     EXPECT_TRUE(pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).empty());
     pair.side(0).completions.clear();
   }
+}
+
+/// A late copy of a read request: the numbers of the second life begin just behind its own.
+TEST_F(QpSecondLife, a_read_of_the_first_life_is_not_repeated) {
+  QpAttr attr;
+  attr.max_rd_atomic = 4;
+  auto qps = pair.connect({}, attr);
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kRdmaRead,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = pair.side(1).region.addr,
+                                          .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  pair.run(5);
+  const auto requests = pair.pipe.sent_by(0, Opcode::kRdmaReadRequest);
+  ASSERT_EQ(requests.size(), 1U);
+  const std::vector<std::byte> late = requests[0]->bytes;
+  const Psn behind = requests[0]->view.psn.plus(1);
+  const auto answers_to_late = [&] {
+    pair.pipe.clear_trace();
+    pair.pipe.inject(1, late);
+    pair.run(5);
+    return pair.pipe.sent_by(1, Opcode::kRdmaReadResponse).size();
+  };
+  EXPECT_EQ(answers_to_late(), 1U) << "in the same life it is a repetition";
+  ASSERT_EQ(adapter(1).modify_qp(*qps[1], {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+  pair.bring_up(1, *qps[1], {}, adapter(0).qpn(*qps[0]), Lid(1), Psn(7), behind, attr);
+  EXPECT_EQ(answers_to_late(), 0U);
+  EXPECT_GE(qps[1]->counters.get(QpCounter::kReadsNotRepeated), 1U);
 }
 
 }  // namespace
