@@ -55,16 +55,13 @@ Cq* CompletionChannel::take_first() noexcept {
   return cq;
 }
 
-uint32_t CompletionChannel::forget(Cq& cq) noexcept {
-  const uint32_t dropped = cq.waiting.notifications;
-  if (dropped == 0) return 0;
-  cq.waiting.notifications = 0;
+void CompletionChannel::forget(Cq& cq) noexcept {
+  if (cq.waiting.notifications == 0) return;
   Cq* before = nullptr;
   for (Cq* at = first_; at != &cq; at = at->waiting.next) before = at;
   (before == nullptr ? first_ : before->waiting.next) = cq.waiting.next;
   if (last_ == &cq) last_ = before;
-  core().errands.take_back(source_, dropped);
-  return dropped;
+  core().errands.take_back(source_, cq.waiting.notifications);
 }
 
 Answer CompletionChannel::release() noexcept {

@@ -28,8 +28,8 @@ class CompletionChannel final : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   void notify(Cq& cq) noexcept;
-  /// Drops the notifications of a CQ that is being destroyed. @return their number
-  uint32_t forget(Cq& cq) noexcept;
+  /// Drops the notifications of a CQ that is being destroyed.
+  void forget(Cq& cq) noexcept;
   [[nodiscard]] Answer release() noexcept override;
 
  private:

@@ -89,7 +89,6 @@ Status GenPort::start(const TrafficSpec& spec) {
       spec.icmp || spec.udp || spec.bulk_frames != 0 || spec.bulk_duration > Duration::zero();
   resolved_ipv4_ = !need_ipv4;
   resolved_ipv6_ = !spec.icmpv6;
-  std::fill(slots_.begin(), slots_.end(), Outstanding{});
   for (LatencyHistogram& trips : trips_) trips.clear();
   all_trips_.clear();
   bulk_trips_.clear();

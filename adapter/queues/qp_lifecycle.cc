@@ -10,8 +10,6 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
   tx.first = tx.cursor = tx.cumulative = tx.end;
   tx.packets.clear(engine.tx_chunks);
   qp.other_cells = false;
-  tx.bytes_in_flight = 0;
-  tx.reads_in_flight = 0;
   tx.retransmit_at = kNever;
   tx.rnr_until = tx.delay_until = Instant::min();
 }

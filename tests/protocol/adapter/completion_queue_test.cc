@@ -69,6 +69,18 @@ TEST_F(CompletionQueues, resizing_keeps_the_entries_or_is_refused) {
   EXPECT_TRUE(adapter().query_cq(*cq).overrun);
 }
 
+TEST_F(CompletionQueues, the_smallest_size_is_that_of_what_waits) {
+  CompletionQueue* cq = adapter().create_cq(16).value();
+  QueuePair* qp = connect(cq, 12);
+  for (uint64_t i = 0; i < 4; ++i) send(*qp, i);
+  pair.run(20);
+  ASSERT_EQ(adapter().query_cq(*cq).fill, 4U);
+  ASSERT_TRUE(adapter().resize_cq(*cq, 4));
+  EXPECT_EQ(adapter().query_cq(*cq).depth, 4U);
+  EXPECT_EQ(drain(*cq), (Ids{0, 1, 2, 3}));
+  ASSERT_TRUE(adapter().resize_cq(*cq, adapter().limits().cqes_per_queue)) << "the largest";
+}
+
 TEST_F(CompletionQueues, what_cannot_be_made_or_destroyed_is_refused) {
   EXPECT_FALSE(adapter().create_cq(0));
   EXPECT_FALSE(adapter().create_cq(adapter().limits().cqes_per_queue + 1));

@@ -456,6 +456,41 @@ TEST_F(Failures, a_qp_that_its_program_ends_says_so) {
   EXPECT_EQ(pair_.side(0).completions[0].imm, code_of(Reason::kEndedByProgram));
 }
 
+/// Of a datagram QP no failure but its own program's says what ended it: its receives then name no reason.
+TEST_F(Failures, the_second_life_of_a_datagram_qp_knows_nothing_of_why_the_first_ended) {
+  PairSide& side = pair_.side(0);
+  for (const int lives : {1, 2}) {
+    const QpConfig small{.type = QpType::kUd, .send_cq = side.adapter->create_cq(1).value()};
+    QueuePair* qp = pair_.make_qp(0, small);
+    const auto live = [&](QpState end) {
+      side.completions.clear();
+      pair_.bring_up(0, *qp, small, Qpn(0), Lid(0), Psn(1), Psn(1));
+      ASSERT_EQ(pair_.post_recv(0, *qp, 3, {side.sge(0, 64)}), PostResult::kOk);
+      if (end == QpState::kErr) {
+        ASSERT_EQ(side.adapter->modify_qp(*qp, {.state = end}, kQpAttrState), ModifyResult::kOk);
+      }
+    };
+    if (lives == 2) {
+      live(QpState::kErr);
+      settle();
+      ASSERT_EQ(side.completions.size(), 1U);
+      EXPECT_EQ(side.completions[0].imm, code_of(Reason::kEndedByProgram));
+      ASSERT_EQ(side.adapter->modify_qp(*qp, {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+    }
+    live(QpState::kRts);
+    const Sge sge = side.sge(0, 8);
+    for (int i = 0; i < 2; ++i) {
+      const Destination dest{.lid = Lid(2), .qpn = Qpn(77), .qkey = AdapterSides::kQkey};
+      ASSERT_EQ(side.adapter->post_send(*qp, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+      settle();
+    }
+    ASSERT_EQ(side.adapter->query_qp(*qp).state, QpState::kErr) << "its send completions found no room";
+    ASSERT_EQ(side.completions.size(), 1U);
+    EXPECT_EQ(side.completions[0].status, WcStatus::kFlushed);
+    EXPECT_EQ(side.completions[0].imm, 0U) << lives;
+  }
+}
+
 TEST_F(Failures, a_completion_queue_that_is_too_small) {
   PairSide& side = pair_.side(0);
   const QpConfig small{.send_cq = side.adapter->create_cq(1).value()};

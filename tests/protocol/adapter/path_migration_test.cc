@@ -171,6 +171,29 @@ TEST_F(PathMigration, one_end_alone_is_never_armed) {
   EXPECT_TRUE(second.trace().empty());
 }
 
+/// It has the peer's LID on the alternate path, but comes by the port of the path that the QP is on.
+TEST_F(PathMigration, a_cell_of_the_other_path_moves_nothing_at_the_wrong_port) {
+  connect(QpType::kRc);
+  exchange();
+  std::vector<std::byte> moved;
+  second.set_filter([&](int from, std::vector<std::byte>& cell) {
+    if (from == 0 && moved.empty()) moved = cell;
+    return Verdict::kDrop;
+  });
+  ASSERT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
+  send(near, far, 3);
+  run(5);
+  ASSERT_FALSE(moved.empty());
+  first.inject(1, with_header(moved, [](CellHeader& header) { header.dlid = Be16(2); }));
+  run(5);
+  EXPECT_EQ(migration(far), PathMigState::kArmed);
+  EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 0);
+  second.set_filter(nullptr);
+  second.inject(1, moved);
+  run(5);
+  EXPECT_EQ(count(far, AsyncEventKind::kPathMigrated), 1) << "at its own port it does";
+}
+
 TEST_F(PathMigration, the_last_retry_takes_the_other_path_and_the_peer_follows) {
   connect(QpType::kRc);
   exchange();

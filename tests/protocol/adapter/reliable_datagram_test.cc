@@ -263,6 +263,35 @@ TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_r
   EXPECT_EQ(pair.side(0).completions.size(), 3U);
 }
 
+/// The number that the remote before it should have sent next means nothing for the new one.
+TEST(ReliableDatagramContexts, one_that_is_given_to_another_remote_expects_any_number) {
+  AdapterLimits limits;
+  limits.rd_contexts = 1;
+  AdapterPair pair(256, limits);
+  const QpConfig config{.type = QpType::kRd};
+  std::array<QueuePair*, 2> qps{};
+  for (int i = 0; i < 2; ++i) {
+    qps[static_cast<size_t>(i)] = pair.make_qp(i, config);
+    pair.bring_up(i, *qps[static_cast<size_t>(i)], config, Qpn(0), Lid(0), Psn(0), Psn(0));
+  }
+  for (uint64_t i = 0; i < 2; ++i)
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  const Destination dest{
+      .lid = Lid(2), .qpn = pair.side(1).adapter->qpn(*qps[1]), .qkey = AdapterPair::kQkey};
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  const TracedCell& first = *pair.pipe.sent_by(0, Opcode::kRdSend).front();
+  std::vector<std::byte> earlier = first.bytes;
+  store_be(earlier.data() + kPsnOffset, first.view.psn.plus(Psn::kMask - 4).value());
+  store_be(earlier.data() + 10, uint16_t{3});  // as if of another node
+  pair.clock.advance(kRdContextRest + 1s);
+  pair.pipe.inject(1, earlier);
+  pair.run(20);
+  EXPECT_EQ(pair.side(1).completions.size(), 2U);
+}
+
 /// A message may be in flight for longer than kRdContextRest: its context is not reassigned (SAN-XPORT-12).
 TEST(ReliableDatagramContexts, one_with_a_message_in_flight_does_not_rest) {
   AdapterLimits limits;

@@ -345,6 +345,53 @@ TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shar
   }
 }
 
+/// Places of the SRQ come free when completions are polled, as for programs of libibverbs.
+TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_others) {
+  make_srq({.wqes = 4, .hold_places = true});
+  CompletionQueue* both = adapter().create_cq(16).value();
+  const QpConfig config{.recv_cq = both, .srq = srq};
+  std::array<Flow, 2> flows;
+  for (Flow& flow : flows) {
+    flow = {.from = pair.make_qp(0, {}), .to = pair.make_qp(1, config), .type = QpType::kRc};
+    pair.bring_up(0, *flow.from, {}, adapter().qpn(*flow.to), Lid(2), Psn(7), Psn(8));
+    pair.bring_up(1, *flow.to, config, adapter(0).qpn(*flow.from), Lid(1), Psn(8), Psn(7));
+  }
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post(i), PostResult::kOk);
+  for (const size_t i : {0U, 1U, 1U, 1U}) {
+    send(flows[i], 0, 64);
+    pair.run(5);
+  }
+  ASSERT_EQ(adapter().query_cq(*both).fill, 4U);
+  EXPECT_EQ(post(4), PostResult::kWouldBlock);
+  ASSERT_EQ(adapter().modify_qp(*flows[0].to, to_state(QpState::kReset), kQpAttrState), ModifyResult::kOk);
+  EXPECT_EQ(adapter().query_cq(*both).fill, 3U);
+  EXPECT_EQ(post(4), PostResult::kOk);
+  EXPECT_EQ(post(5), PostResult::kWouldBlock) << "three completions still hold their places";
+}
+
+TEST_F(SharedReceive, each_has_another_number_than_the_one_that_had_its_place) {
+  std::vector<uint32_t> numbers;
+  for (int life = 0; life < 4; ++life) {
+    make_srq();
+    numbers.push_back(srqs().number(*srq));
+    ASSERT_TRUE(srqs().destroy(srq));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  EXPECT_EQ(std::adjacent_find(numbers.begin(), numbers.end()), numbers.end());
+}
+
+TEST_F(SharedReceive, the_limit_may_be_the_size_and_the_size_what_is_in_use) {
+  make_srq({.wqes = 8});
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post(i), PostResult::kOk);
+  EXPECT_TRUE(srqs().modify(*srq, {.limit = 8}, kSrqLimit));
+  EXPECT_FALSE(srqs().modify(*srq, {.limit = 9}, kSrqLimit));
+  EXPECT_FALSE(srqs().modify(*srq, {.wqes = 3}, kSrqWqes));
+  EXPECT_TRUE(srqs().modify(*srq, {.wqes = 4}, kSrqWqes));
+  EXPECT_EQ(post(4), PostResult::kWouldBlock);
+  EXPECT_TRUE(srqs().modify(*srq, {.limit = 4}, kSrqLimit));
+  EXPECT_FALSE(srqs().modify(*srq, {.limit = 5}, kSrqLimit));
+}
+
 TEST_F(SharedReceive, an_abandoned_message_without_acknowledgement_gives_its_receive_back) {
   make_srq();
   const Flow uc = connect({.type = QpType::kUc});

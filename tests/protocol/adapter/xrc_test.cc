@@ -141,6 +141,41 @@ TEST_F(XrcTrace, a_message_for_another_queue_waits_for_those_before_it) {
   EXPECT_EQ(adapter().counters(*target).get(QpCounter::kCellsStashed), 2U);
 }
 
+/// A hostile initiator: the first packet of a message names one queue, the second another one of the domain.
+TEST_F(XrcTrace, a_message_names_one_queue_to_its_end) {
+  NamedQueue first = make_queue(domain);
+  NamedQueue second = make_queue(domain);
+  connect();
+  constexpr uint32_t kTwoPackets = 64 * 256 + 100;
+  ASSERT_EQ(post_recv(first, 1, 0, kTwoPackets), PostResult::kOk);
+  ASSERT_EQ(post_recv(second, 2, 0, kTwoPackets), PostResult::kOk);
+  std::vector<std::vector<std::byte>> of_second_packet;
+  star.pipe.set_filter([&](int from, std::vector<std::byte>& cell) {
+    CellView view;
+    (void)decode_cell(cell, CrcCheck::kAlreadyVerified, view);
+    if (from != 0 || (view.flags2 & kCell2Continues) == 0) return Verdict::kPass;
+    of_second_packet.push_back(cell);
+    return Verdict::kDrop;
+  });
+  ASSERT_EQ(send(first.number, 0, kTwoPackets), PostResult::kOk);
+  star.run(10);
+  ASSERT_FALSE(of_second_packet.empty());
+  std::array<std::byte, 4> number{};
+  store_be(number.data(), first.number);
+  const std::vector<std::vector<std::byte>> cells = of_second_packet;
+  for (std::vector<std::byte> cell : cells) {
+    const auto at = std::search(cell.begin(), cell.end(), number.begin(), number.end());
+    if (at != cell.end()) store_be(&*at, second.number);
+    star.pipe.inject(1, cell);
+  }
+  star.run(10);
+  EXPECT_EQ(adapter().query_qp(*target).state, QpState::kErr);
+  for (NamedQueue* queue : {&first, &second}) {
+    poll(*queue);
+    for (const WorkCompletion& done : queue->completions) EXPECT_NE(done.status, WcStatus::kSuccess);
+  }
+}
+
 TEST_F(Xrc, a_message_goes_to_the_queue_it_names_and_completes_at_the_queue_s_own_cq) {
   std::array<NamedQueue, 2> queues{make_queue(domain), make_queue(domain)};
   connect();
@@ -445,6 +480,25 @@ TEST_F(Xrc, a_domain_in_use_stays) {
   EXPECT_FALSE(adapter().create_qp({.type = QpType::kXrcRecv, .xrcd = domain}));
   EXPECT_FALSE(srqs().create({.pd = queue.pd, .xrcd = domain, .cq = queue.cq}));
   EXPECT_EQ(srqs().alloc_xrcd().value(), domain) << "it is free again";
+}
+
+TEST_F(Xrc, the_completion_queue_of_a_queue_is_free_when_that_has_ended) {
+  NamedQueue queue = make_queue(domain);
+  EXPECT_FALSE(adapter().destroy_cq(queue.cq));
+  ASSERT_TRUE(srqs().destroy(queue.srq));
+  EXPECT_TRUE(adapter().destroy_cq(queue.cq));
+}
+
+TEST_F(Xrc, the_last_domain_is_one_like_any_other) {
+  std::vector<XrcdId> all{domain};
+  while (const Refusable<XrcdId> next = srqs().alloc_xrcd()) all.push_back(next.value());
+  EXPECT_EQ(all.size(), adapter().limits().xrc_domains);
+  NamedQueue queue = make_queue(all.back());
+  EXPECT_FALSE(srqs().dealloc_xrcd(all.back()));
+  ASSERT_TRUE(srqs().destroy(queue.srq));
+  for (const XrcdId each : all) EXPECT_TRUE(srqs().dealloc_xrcd(each));
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(srqs().alloc_xrcd()) << "all are free again: " << i;
+  EXPECT_FALSE(srqs().alloc_xrcd());
 }
 
 TEST_F(Xrc, what_does_not_fit_is_refused) {

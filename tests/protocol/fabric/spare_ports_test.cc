@@ -280,6 +280,106 @@ TEST_F(Spare, endnodes_outlive_their_switch) {
   ASSERT_EQ(join(two, "p2"), LinkRefusal::kNone);
 }
 
+/// Its LID has gone to another endnode: the switch has forgotten its GUID and believes it, as a new one.
+TEST_F(Spare, an_endnode_whose_lid_was_lent_again_keeps_its_guid) {
+  open(1);
+  Guest one;
+  ASSERT_EQ(join(one, "one"), LinkRefusal::kNone);
+  const LinkParams before = one.params;
+  leave(one);
+  bool lent_again = false;
+  for (uint32_t i = 0; i < 4 * anonymous_lids(spare_lids(1)) && !lent_again; ++i) {
+    Guest other;
+    if (join(other, fmt::format("p{}", i)) == LinkRefusal::kNone) {
+      lent_again = other.params.lid == before.lid;
+      leave(other);
+    }
+    step(kSpareLidRest / 4);
+  }
+  ASSERT_TRUE(lent_again);
+  ASSERT_EQ(join(one, "one"), LinkRefusal::kNone);
+  EXPECT_EQ(one.params.local_guid, before.local_guid);
+  EXPECT_NE(one.params.lid, before.lid);
+}
+
+TEST_F(Spare, a_lid_that_its_endnode_came_back_for_rests_no_more) {
+  open(2);
+  Guest stays;
+  ASSERT_EQ(join(stays, "stays"), LinkRefusal::kNone);
+  leave(stays);
+  ASSERT_EQ(join(stays, "stays"), LinkRefusal::kNone);
+  uint32_t lent = 0;
+  for (uint32_t i = 0; i < 4 * anonymous_lids(spare_lids(2)); ++i) {
+    Guest guest;
+    const LinkRefusal refusal = join(guest, fmt::format("p{}", i));
+    if (refusal == LinkRefusal::kNone) {
+      ++lent;
+      EXPECT_NE(guest.params.lid, stays.params.lid);
+      leave(guest);
+    } else {
+      ASSERT_EQ(refusal, LinkRefusal::kNoLid);
+    }
+    step(kSpareLidRest / 4);
+  }
+  EXPECT_GT(lent, anonymous_lids(spare_lids(2))) << "those that rested are lent again";
+  EXPECT_EQ(way_to(stays.params.lid), stays.port);
+}
+
+/// An endnode that missed its WELCOME shows the nonce of its last HELLO, and none that it had before.
+TEST_F(Spare, only_the_last_nonce_of_an_endnode_without_a_guid_is_its_own) {
+  open(4);
+  Guest guest;
+  const LinkHello first = guest.end.hello(random.next());
+  ASSERT_EQ(say(guest, first, "p1", false), LinkRefusal::kNone);
+  const PortNumber port = guest.port;
+  ASSERT_EQ(join(guest, "p1", true, Takeover::kAllow), LinkRefusal::kNone);
+  ASSERT_EQ(guest.port, port);
+  LinkHello late = make_hello(Guest::config(), 99);
+  late.identity = first.boot_nonce;
+  Guest other;
+  ASSERT_EQ(say(other, late, "p2", true, Takeover::kAllow), LinkRefusal::kNone);
+  EXPECT_NE(other.params.lid, guest.params.lid);
+  EXPECT_NE(other.port, port);
+}
+
+/// Whatever they ask for: any LID, a LID that they wish for, or one for the GUID that they bring.
+TEST_F(Spare, new_endnodes_of_one_origin_join_at_its_pace) {
+  constexpr uint32_t kPorts = 8;
+  const auto wish = [](uint32_t i) {
+    return Lid(static_cast<uint16_t>(kFirstLid + anonymous_lids(spare_lids(kPorts)) + i));
+  };
+  for (const int kind : {0, 1, 2}) {
+    open(kPorts);
+    std::vector<std::unique_ptr<Guest>> guests;
+    const auto next = [&](std::string_view origin) {
+      const auto i = static_cast<uint32_t>(guests.size());
+      guests.push_back(kind == 0
+                           ? std::make_unique<Guest>()
+                           : std::make_unique<Guest>(0xB00 + i, 70 + i, kind == 1 ? wish(i) : kLidNone));
+      return join(*guests.back(), origin);
+    };
+    for (uint32_t i = 0; i < kPorts / 2; ++i) EXPECT_EQ(next("p"), LinkRefusal::kNone) << kind;
+    EXPECT_EQ(next("p"), LinkRefusal::kRate) << kind;
+    EXPECT_EQ(next("q"), LinkRefusal::kNone) << kind;
+    EXPECT_EQ(count(AdmissionCounter::kRefusedRate), 1U);
+  }
+}
+
+/// The table of origins is full: the one that asked last stays, though its first question is the oldest.
+TEST(SparePace, the_origin_that_was_silent_for_longest_makes_room) {
+  const SpareConfig config{.ports = 4, .first_lid = Lid(kFirstLid)};
+  constexpr int kOrigins = 64;
+  JoinPace pace(config);
+  Instant now{1s};
+  EXPECT_TRUE(pace.allow("first", now));
+  EXPECT_TRUE(pace.allow("first", now));
+  EXPECT_FALSE(pace.allow("first", now)) << "half of the ports";
+  for (int i = 1; i < kOrigins; ++i) EXPECT_TRUE(pace.allow(fmt::format("p{}", i), now += 1us));
+  EXPECT_FALSE(pace.allow("first", now += 1us));
+  EXPECT_TRUE(pace.allow("one more", now += 1us));
+  EXPECT_FALSE(pace.allow("first", now += 1us)) << "it is not forgotten";
+}
+
 /// An identity is lasting: another process with the same GUID and identity is the same endnode.
 TEST_F(Spare, an_identity_is_the_same_endnode_in_every_process) {
   open(2);

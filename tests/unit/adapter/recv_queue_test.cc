@@ -125,6 +125,34 @@ TEST_F(RecvQueueTest, another_size_keeps_what_is_queued_and_taken) {
   EXPECT_EQ(drain(), (Ids{2, 3, 4, 5, 6}));
 }
 
+TEST_F(RecvQueueTest, the_smallest_size_is_that_of_what_is_in_use) {
+  post(1, 3);
+  ASSERT_TRUE(queue.announce());
+  RecvSlots mine;
+  (void)queue.take(mine);
+  RecvRoom none;
+  ASSERT_TRUE(queue.resize(3, none)) << "two are posted and one is taken";
+  EXPECT_TRUE(queue.full());
+  EXPECT_EQ(queue.finish(mine), 1U);
+  EXPECT_FALSE(queue.full());
+  ASSERT_TRUE(queue.resize(2, none));
+  EXPECT_TRUE(queue.full());
+  EXPECT_FALSE(queue.resize(1, none));
+}
+
+/// Slots and segments move into the memory that was brought, and the old memory is given back in its place.
+TEST_F(RecvQueueTest, a_queue_that_grows_has_segments_for_all_its_slots) {
+  post(1, 4);
+  const Sge* before = queue.sges(0);
+  RecvRoom room = RecvQueue::room_for(8, queue.sges_max());
+  const Sge* brought = room.sges.get();
+  ASSERT_TRUE(queue.resize(8, room));
+  EXPECT_EQ(queue.sges(0), brought);
+  EXPECT_EQ(room.sges.get(), before);
+  EXPECT_EQ(room.wqes, 4U);
+  for (RecvSlot slot = 0; slot < 4; ++slot) EXPECT_EQ(queue.sges(slot)->addr, (slot + 1) * 0x100U);
+}
+
 /// A second life: what was free before the queue was cleared is free, and no slot twice.
 TEST_F(RecvQueueTest, a_cleared_queue_begins_anew) {
   for (int life = 0; life < 3; ++life) {

@@ -122,6 +122,25 @@ TEST_F(Windows, of_type_2_have_the_key_that_the_consumer_chooses) {
   EXPECT_TRUE(table_.dereg_mr(region_.lkey).ok());
 }
 
+/// It hangs on the region of its last bind until it is bound anew, and then on that of the new one alone.
+TEST_F(Windows, of_type_2_that_have_served_once_are_bound_again) {
+  Rkey key = table_.alloc_window(pd_, WindowKind::kType2).value();
+  for (int life = 0; life < 3; ++life) {
+    key = inc(key);
+    BindRequest once = range(key, 16, 8);
+    once.access = once.access | Access::kOneShot;
+    ASSERT_EQ(table_.bind_window(near_, once), AccessFault::kNone);
+    EXPECT_EQ(table_.query(region_.lkey.value())->bound_windows, 1U);
+    RemoteGrant grant;
+    ASSERT_EQ(table_.check_remote(near_, key, region_.addr + 16, 8, AccessKind::kRemoteWrite, grant),
+              AccessFault::kNone);
+    table_.finish_remote(grant);
+    EXPECT_EQ(reach(key, 16, 8), AccessFault::kNotValid);
+  }
+  ASSERT_TRUE(table_.dealloc_rkey(key).ok());
+  EXPECT_TRUE(table_.dereg_mr(region_.lkey).ok());
+}
+
 TEST_F(Windows, each_check_of_a_bind_refuses_and_changes_nothing) {
   const MemoryRegion closed = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
   const MemoryRegion foreign = table_.reg_mr(PdId(2), memory_, kFull).value();

@@ -181,6 +181,48 @@ TEST_F(ControlServerTest, a_turn_serves_a_few_requests_and_nobody_sleeps_while_s
   zmq_ctx_term(context);
 }
 
+/// Without a wake-up it looks at its socket once in a millisecond.
+TEST_F(ControlServerTest, a_process_that_was_woken_looks_at_its_requests_at_once) {
+  auto opened = ControlServer::open(path_, handler_);
+  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  server_ = std::move(opened).value();
+  const Instant now{1s};
+  EXPECT_EQ(server_->poll(now), 0);
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_DEALER);
+  ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
+  zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+  zmq_send(socket, "garbage!", 8, 0);
+  for (int i = 0; i < 5'000 && server_->prepare_sleep(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(server_->poll(now), 0);
+  server_->finish_sleep();
+  EXPECT_EQ(server_->poll(now), 1);
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
+TEST_F(ControlServerTest, the_longest_identity_of_a_client_is_answered) {
+  auto opened = ControlServer::open(path_, handler_);
+  ASSERT_TRUE(opened.ok()) << opened.error().text;
+  server_ = std::move(opened).value();
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_DEALER);
+  const std::string identity(255, 'i');
+  ASSERT_EQ(zmq_setsockopt(socket, ZMQ_ROUTING_ID, identity.data(), identity.size()), 0);
+  ASSERT_EQ(zmq_connect(socket, ("ipc://" + path_).c_str()), 0);
+  ControlRequest question;
+  question.id = 5;
+  const std::vector<std::byte> request = encode_control_request(question);
+  zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+  zmq_send(socket, request.data(), request.size(), 0);
+  for (int i = 0; i < 5'000 && server_->prepare_sleep(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(server_->poll(Instant{1s}), 1);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kMalformed), 0U);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kReplyLost), 0U);
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
 TEST_F(ControlServerTest, private_directory_and_one_owner) {
   start();
   struct stat info {};

@@ -365,6 +365,59 @@ TEST(GenEcho, a_frame_that_the_session_does_not_carry_ends_the_run_and_says_so) 
   EXPECT_TRUE(wire.gen.finished());
 }
 
+TEST(GenEcho, a_second_run_counts_its_own_round_trips) {
+  Wire wire;
+  host::TrafficSpec spec;
+  spec.round_trips = 20;
+  spec.bulk_frames = 100;
+  for (int run = 0; run < 3; ++run) {
+    const host::TrafficResult result = wire.run(spec);
+    EXPECT_EQ(result.phase, host::TrafficPhase::kFinished);
+    EXPECT_EQ(result.frames_sent, 4 * 20 + 100U) << run;
+    EXPECT_EQ(result.frames_received, result.frames_sent) << run;
+    EXPECT_EQ(result.round_trip.count, 4 * 20U) << run;
+    EXPECT_EQ(result.bulk_round_trip.count, 100U) << run;
+    for (const host::RoundTripFigures& kind : result.by_kind) EXPECT_EQ(kind.count, 20U) << run;
+    EXPECT_EQ(result.bulk_frames_received, 100U) << run;
+  }
+}
+
+/// What a run that ended early still waited for is nothing to the next one.
+TEST_F(Stamps, a_second_run_waits_for_nothing_of_the_first) {
+  wire.collect(5);
+  wire.clock.advance(200ms);
+  wire.gen.poll(wire.clock.now());  // five are given up
+  wire.gen.stop();
+  wire.gen.poll(wire.clock.now());
+  ASSERT_TRUE(wire.gen.finished());
+  const std::vector<Frame> old = std::exchange(wire.kept, {});
+  wire.collect(2);
+  for (const Frame& frame : old) wire.deliver(frame);
+  EXPECT_EQ(wire.gen.result().late + wire.gen.result().duplicated, 0U);
+  for (const Frame& frame : wire.kept) wire.deliver(frame);
+  EXPECT_EQ(wire.gen.result().frames_received, 2U);
+  EXPECT_EQ(wire.gen.result().lost, 0U);
+}
+
+TEST(GenEcho, the_largest_values_are_taken_and_none_beyond) {
+  ManualClock clock;
+  host::GenPort gen(kHost, clock);
+  const auto starts = [&](auto change) {
+    host::TrafficSpec spec;
+    change(spec);
+    return gen.start(spec).ok();
+  };
+  using Spec = host::TrafficSpec;
+  EXPECT_TRUE(starts([](Spec& spec) { spec.window = host::kGenWindowMax; }));
+  EXPECT_FALSE(starts([](Spec& spec) { spec.window = host::kGenWindowMax + 1; }));
+  EXPECT_TRUE(starts([](Spec& spec) { spec.sizes[0] = host::kGenFrameBytesMax; }));
+  EXPECT_FALSE(starts([](Spec& spec) { spec.sizes[0] = host::kGenFrameBytesMax + 1; }));
+  EXPECT_TRUE(starts([](Spec& spec) { spec.round_trip_bytes = host::kGenFrameBytesMin; }));
+  EXPECT_FALSE(starts([](Spec& spec) { spec.round_trip_bytes = host::kGenFrameBytesMin - 1; }));
+  EXPECT_TRUE(starts([](Spec& spec) { spec.rate_per_s = 1'000'000'000; }));
+  EXPECT_FALSE(starts([](Spec& spec) { spec.rate_per_s = 1'000'000'001; }));
+}
+
 TEST(GenEcho, values_out_of_range_are_refused) {
   ManualClock clock;
   host::GenPort gen(kHost, clock);

@@ -68,6 +68,26 @@ TEST_P(CellTapsInASwitch, sender_and_receiver_see_the_bytes_that_arrive) {
   EXPECT_TRUE(frames(other).empty()) << "no cell came from there or went there";
 }
 
+TEST(CellTapsAlone, each_port_is_captured_also_the_last) {
+  constexpr PortNumber kPorts = 3;
+  CellTaps taps(kPorts);
+  CaptureSet captures(taps.points());
+  const TempDir dir;
+  RxFlit flit;
+  const std::vector<std::byte> bytes(kCellHeaderBytes);
+  flit.payload = bytes;
+  for (PortNumber port = 1; port <= kPorts; ++port) {
+    const std::string path = dir.path() + "/" + std::to_string(port);
+    ASSERT_TRUE(captures.start({path, std::to_string(port), 0, 0, getpid()}).ok());
+    CaptureRing ring = CaptureRing::open(path).value();
+    for (uint8_t other = 0; other <= kPorts + 1; ++other) taps.refused(other, flit, "unknown");
+    CapturedFrame frame;
+    EXPECT_EQ(ring.read(frame), CaptureRing::ReadResult::kFrame) << int{port};
+    EXPECT_NE(ring.read(frame), CaptureRing::ReadResult::kFrame) << "of its own cells alone";
+    captures.stop(path);
+  }
+}
+
 TEST_P(CellTapsInASwitch, a_capture_that_has_ended_copies_nothing) {
   CaptureRing from = start("1");
   send(3);

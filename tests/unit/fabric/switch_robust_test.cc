@@ -260,6 +260,37 @@ TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harm
   fabric.expect_conserved();
 }
 
+/// It froze for longer than a lifetime and went on. When it freezes again, it has a whole lifetime again.
+TEST(SwitchLifetime, of_an_endnode_that_went_on_begins_anew) {
+  TestFabric fabric(fabric_of(3));
+  const auto send = [&](int cells) {
+    for (int i = 0; i < cells; ++i) {
+      ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
+      fabric.step();
+    }
+  };
+  fabric.freeze(1, true);
+  send(12);
+  fabric.run(22, 100ms);
+  send(1);
+  const uint64_t lost = fabric.count(1, SwitchPortCounter::kDropLifetime);
+  EXPECT_EQ(lost, 5U);
+  fabric.freeze(1, false);
+  fabric.run(300, 1ms);
+  send(1);
+  fabric.run(5);
+  fabric.freeze(1, true);
+  send(10);
+  fabric.run(3, 100ms);
+  send(1);
+  EXPECT_EQ(fabric.drops(), lost) << "back-pressure first, once more";
+  EXPECT_EQ(fabric.fabric->cells_held(), 3U);
+  fabric.freeze(1, false);
+  fabric.run(300, 1ms);
+  EXPECT_EQ(fabric.received[1].size(), 8U + 1 + 11);
+  fabric.expect_conserved();
+}
+
 /// Sends the head flit of a four-flit cell from node 0 to node 1 and lets it pass.
 void begin_cell(TestFabric& fabric) {
   send_flit(fabric.link(0, kNode), make_cell({.payload_bytes = 256}), 0);

@@ -56,6 +56,10 @@ TEST(RecvPool, every_fault_has_its_name) {
   EXPECT_EQ(pool.check_write({7, 1, 256}, 0x100100, 256), IndicationFault::kNone);
   EXPECT_EQ(pool.check_indication({.pool = 7, .element = 1, .element_bytes = 256, .data_bytes = 300}),
             IndicationFault::kTooLong);
+  EXPECT_EQ(pool.check_indication({.pool = 7, .element = 1, .element_bytes = 256, .data_bytes = 257}),
+            IndicationFault::kTooLong);
+  EXPECT_EQ(pool.check_indication({.pool = 7, .element = 1, .element_bytes = 256, .data_bytes = 256}),
+            IndicationFault::kNone);
   pool.indicate(1);
   pool.retire();
   EXPECT_EQ(pool.check_write({7, 2, 256}, 0x100200, 1), IndicationFault::kFlushed);

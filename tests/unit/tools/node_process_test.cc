@@ -47,5 +47,19 @@ TEST_F(NodeProcessTest, the_pause_doubles_up_to_a_second_and_begins_anew_after_a
   EXPECT_EQ(pause_after(process, now, Duration(1)), 2 * kBackOffFirst);
 }
 
+TEST_F(NodeProcessTest, each_start_but_the_first_is_a_restart) {
+  const StateDir dir = StateDir::create("f").value();
+  NodeCommand command;
+  command.name = "s1";
+  command.spec = node::SwitchSpec{};
+  const UniqueFd lifeline(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  NodeProcess process(command, "/bin/true", dir, -1, lifeline.get(), {});
+  Instant now{std::chrono::seconds(100)};
+  for (uint32_t restarts = 0; restarts < 3; ++restarts) {
+    static_cast<void>(pause_after(process, now, Duration(1)));
+    EXPECT_EQ(process.record().restarts, restarts);
+  }
+}
+
 }  // namespace
 }  // namespace weft::tools

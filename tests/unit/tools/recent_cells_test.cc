@@ -55,6 +55,12 @@ TEST(RecentCells, memory_is_bounded) {
     recent.add(big);
   }
   EXPECT_EQ(times(recent.take(0, Lid(1))), (std::vector<uint64_t>{7, 8, 9, 10}));
+  // What was taken has left its room.
+  for (uint64_t i = 11; i <= 14; ++i) {
+    big.time_ns = i;
+    recent.add(big);
+  }
+  EXPECT_EQ(times(recent.take(0, Lid(1))), (std::vector<uint64_t>{11, 12, 13, 14}));
 }
 
 }  // namespace
