@@ -1,7 +1,9 @@
 // Accesses and records between two ends, over each kind of device.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "tests/support/window_pair.h"
 
@@ -275,6 +277,58 @@ TEST(WindowFaults, memory_of_an_ended_entry_is_never_written) {
     }
     EXPECT_GT(written, 20) << "seed " << seed;
   }
+}
+
+/// Two threads over real devices: the owner takes its memory back as soon as the entry has settled, however
+/// the requester's accesses fall. Run under the thread sanitizer too.
+class WindowThreads : public ::testing::TestWithParam<WindowKind> {};
+INSTANTIATE_TEST_SUITE_P(Devices, WindowThreads,
+                         ::testing::Values(WindowKind::kProcess, WindowKind::kPieces, WindowKind::kFile),
+                         device_name);
+
+TEST_P(WindowThreads, settled_memory_is_the_owners_alone) {
+  WindowPair pair({.kind = GetParam()});
+  ASSERT_TRUE(pair.join());
+  const uint64_t at = pair.address(1);
+  pair.buffer(0);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> written{0};
+  std::thread requester([&] {
+    const MonotonicClock clock;
+    std::array<std::byte, 64> ones;
+    ones.fill(std::byte{1});
+    while (!stop) {
+      pair.end(0).poll(clock.now());
+      static_cast<void>(pair.end(0).access({DmaKind::kWrite, 7, at, ones.data(), ones.size(), 1}));
+      pair.end(0).flush();
+      for (AccessDone done; pair.end(0).next_access(done);) {
+        if (done.status == DmaStatus::kGood) written.fetch_add(1);
+      }
+    }
+  });
+  const MonotonicClock clock;
+  const Instant limit = clock.now() + 30s;
+  const auto poll_until = [&](auto done) {
+    while (!done() && clock.now() < limit) pair.end(1).poll(clock.now());
+  };
+  std::byte* const first = pair.buffer(1).data();
+  for (int round = 0; round < 200 && clock.now() < limit; ++round) {
+    EXPECT_EQ(pair.end(1).own().publish({at, 64, kTableWrite, 7}), PublishResult::kOk);
+    const uint64_t before = written.load();
+    poll_until([&] { return written.load() > before + 1; });
+    const uint64_t generation = pair.end(1).own().withdraw(7);
+    poll_until([&] { return pair.end(1).own().settled(generation); });
+    std::memset(first, 0, 64);
+    for (int look = 0; look < 20; ++look) {
+      pair.end(1).poll(clock.now());
+      EXPECT_TRUE(std::all_of(first, first + 64, [](std::byte byte) { return byte == std::byte{0}; }))
+          << "round " << round;
+    }
+  }
+  stop = true;
+  requester.join();
+  EXPECT_LT(clock.now(), limit) << "each withdrawal settles";
+  EXPECT_GT(written.load(), 200U);
 }
 
 }  // namespace
