@@ -185,9 +185,10 @@ FifoReceiver::FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t s
   WEFT_CHECK(fifo.size() == kFifoControlBytes + slots * slot_bytes, "control block and slots");
 }
 
+/// Called when all records seen are taken, so a head that went back is far ahead of the tail, too.
 bool FifoReceiver::look() noexcept {
   const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
-  if (head - tail_ > slots_ || head - tail_ < head_seen_ - tail_) {
+  if (head - tail_ > slots_) {
     broken_ = true;
     return false;
   }

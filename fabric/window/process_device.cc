@@ -62,13 +62,16 @@ class PeerProcess {
   [[nodiscard]] bool known() const noexcept { return fd_.valid(); }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   /// False once all its threads have ended, or the descriptor is not ours any more.
-  [[nodiscard]] bool lives() const noexcept {
-    if (!fd_.is_ours()) return false;
-    pollfd ended{fd_.get(), POLLIN, 0};
-    return ::poll(&ended, 1, 0) == 0;
-  }
+  [[nodiscard]] bool lives() const noexcept { return fd_.is_ours() && !is_over(); }
+  /// True once all its threads have ended, if the descriptor can still tell.
+  [[nodiscard]] bool ended() const noexcept { return fd_.is_ours() && is_over(); }
 
  private:
+  [[nodiscard]] bool is_over() const noexcept {
+    pollfd over{fd_.get(), POLLIN, 0};
+    return ::poll(&over, 1, 0) == 1;
+  }
+
   pid_t pid_ = 0;
   GuardedFd fd_;
 };
@@ -94,7 +97,11 @@ class TwoProcesses final : public ProcessDevice {
   }
 
   PeerState peer() const noexcept override { return state_; }
-  bool peer_ended() const noexcept override { return state_ == PeerState::kGone && fault_.empty(); }
+  /// A closed socket alone does not say so: the program of a living peer may have closed the descriptor.
+  bool peer_ended() const noexcept override {
+    if (state_ != PeerState::kGone) return false;
+    return process_.known() ? process_.ended() : fault_.empty();
+  }
   DeviceLimits limits() const noexcept override {
     return {peer_ ? peer_->window_bytes : 0, config_.requests, true};
   }
@@ -200,10 +207,10 @@ class TwoProcesses final : public ProcessDevice {
   }
   /// Why the kernel's copies cannot be used; empty when they can.
   std::string find_obstacle(const WindowHello& hello) noexcept {
-    if (!config_.process_copies) return "this process was told not to copy between processes";
     const pid_t pid = peer_process(socket_.get());
+    if (pid != 0) process_ = PeerProcess(pid);
+    if (!config_.process_copies) return "this process was told not to copy between processes";
     if (pid == 0) return "the other process has no number here: share the PID namespace of the containers";
-    process_ = PeerProcess(pid);
     if (!process_.known()) return refusal_text(errno);
     uint64_t probe = 0;
     if (!read_process_word(pid, hello.probe_address, probe)) return refusal_text(errno);

@@ -74,6 +74,8 @@ int WindowEnd::poll(Instant now) noexcept {
   if (!sender_.is_open() && peer_.ready() && !no_memory_) no_memory_ = !sender_.open(peer_.anchor());
   sender_.poll(now);
   device_.flush();
+  work += drain();
+  peer_.poll(now);  // what has ended may end the use
   return work + drain();
 }
 

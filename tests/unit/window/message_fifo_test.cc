@@ -230,6 +230,8 @@ TEST_F(MessageFifo, faults_lose_double_and_reorder_nothing) {
 // ---- hostile peers
 
 TEST_F(MessageFifo, a_head_that_cannot_be_breaks_the_receiver) {
+  const auto record_in_slot = encode_slot({0, 1, 1}, 0);
+  std::memcpy(slot(0), record_in_slot.data(), record_in_slot.size());
   for (const uint64_t head : {uint64_t{5}, uint64_t{1} << 32, UINT64_MAX, uint64_t{1} << 63}) {
     FifoReceiver fresh(own.fifo(), kSmallFifo.slots, kSmallFifo.slot_bytes);
     store_window_word(control(kFifoHeadAt), head);

@@ -119,6 +119,7 @@ TEST_F(PeerTableTest, check_covers_key_start_end_and_right) {
   EXPECT_EQ(table.check(12, 0, 0, kTableRead), kUnknownKey) << "behind the last";
   EXPECT_EQ(table.check(9, 0xFFFF'FFFF'FFFF'FFFF, 1, kTableWrite), kGranted) << "the last byte of all";
   EXPECT_EQ(table.check(9, 0xFFFF'FFFF'FFFF'FFFF, 2, kTableWrite), kOutOfRange);
+  EXPECT_EQ(table.check(9, 0, 0, kTableWrite), kOutOfRange) << "address 0 is not the one behind the last";
   EXPECT_EQ(table.check(11, 0x30000, 8, kTableRead), kThroughOwner);
 }
 

@@ -1,5 +1,4 @@
-// A window between two processes: a forked child as the peer, which is killed or stopped in the middle, and
-// hostile peers that speak the handshake and the rings by hand.
+// A window between two processes: a forked child as the peer, which is killed or stopped in the middle.
 #include "fabric/window/process_device.h"
 
 #include <gtest/gtest.h>
@@ -9,58 +8,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <optional>
+#include <fstream>
 #include <thread>
 
-#include "base/shared_region.h"
 #include "fabric/carrier/unix_socket.h"
-#include "fabric/window/piece_path.h"
-#include "fabric/window/window_control.h"
 #include "fabric/window/window_end.h"
 #include "fabric/window/window_words.h"
-#include "messages/window_hello.h"
 #include "tests/support/system_call_filter.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/window_process.h"
 
 namespace weft::test {
 using namespace fabric;
 namespace {
-
-constexpr OwnWindowConfig kChildWindow{.slots = 8, .slot_bytes = 128, .table_entries = 16};
-constexpr size_t kShownBytes = 65'536;
-constexpr uint32_t kShownKey = 7;
-
-ProcessDeviceConfig device_config(const Clock& clock, bool process_copies = true,
-                                  OwnerMemory* memory = nullptr) {
-  ProcessDeviceConfig config;
-  config.window_bytes = OwnWindow::bytes_for(kChildWindow);
-  config.process_copies = process_copies;
-  config.memory = memory;
-  config.clock = &clock;
-  return config;
-}
-
-/// The owner in the child: shows memory, and answers each record with a record.
-class ShownMemory final : public OwnerMemory {
- public:
-  std::vector<std::byte> bytes = std::vector<std::byte>(kShownBytes, std::byte{0x33});
-  bool write(uint64_t at, std::span<const std::byte> from) noexcept override {
-    if (!within(at, from.size())) return false;
-    std::memcpy(reinterpret_cast<void*>(at), from.data(), from.size());
-    return true;
-  }
-  bool read(uint64_t at, std::span<std::byte> to) noexcept override {
-    if (!within(at, to.size())) return false;
-    std::memcpy(to.data(), reinterpret_cast<const void*>(at), to.size());
-    return true;
-  }
-
- private:
-  [[nodiscard]] bool within(uint64_t at, size_t count) const noexcept {
-    const auto start = reinterpret_cast<uint64_t>(bytes.data());
-    return at >= start && lies_inside(at - start, count, bytes.size());
-  }
-};
 
 [[noreturn]] void serve(UniqueFd socket, bool process_copies) {
   MonotonicClock clock;
@@ -344,6 +304,78 @@ TEST(ProcessCopies, refused_copies_go_in_pieces_from_then_on) {
   }
 }
 
+// ---- the number of a dead process
+
+/// The kernel gives the next process this number, if no other process is started meanwhile. Needs root.
+bool ask_for_number(pid_t number) {
+  std::ofstream last("/proc/sys/kernel/ns_last_pid");
+  last << number - 1;
+  return static_cast<bool>(last.flush());
+}
+
+/// A process that gets the number of the dead peer, and whose memory has the same addresses, is not written.
+TEST(ProcessNumbers, another_process_with_the_number_of_the_peer_is_not_touched) {
+  if (!ask_for_number(getpid())) GTEST_SKIP() << "needs root to choose the number of a process";
+  const TempDir dir;
+  const std::string path = dir.path() + "/window.sock";
+  sigset_t told;
+  sigemptyset(&told);
+  sigaddset(&told, SIGUSR1);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &told, &before);
+  std::vector<uint64_t> shared_address(1, 0x1111);  // the same address in every child
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    UniqueFd listener = std::move(listen_unix(path, 1).value());
+    ManualClock clock;
+    SeededRandom random(1);
+    const pid_t peer = fork();
+    if (peer == 0) {
+      listener.reset();
+      auto device =
+          ProcessDevice::create(std::move(connect_unix(path).value()), device_config(clock), random);
+      pause();
+      _exit(device.ok() ? 0 : 1);
+    }
+    UniqueFd socket;
+    while (!socket.valid())
+      socket.reset(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    auto device = std::move(ProcessDevice::create(std::move(socket), device_config(clock), random).value());
+    while (device->peer() == PeerState::kJoining) device->poll(clock.now());
+    ASSERT_FALSE(device->in_pieces()) << device->way();
+    kill(peer, SIGKILL);
+    waitpid(peer, nullptr, 0);
+    static_cast<void>(ask_for_number(peer));
+    const pid_t stranger = fork();
+    if (stranger == 0) {
+      // Ends when it is told, and says whether its word is as it was.
+      int signal = 0;
+      sigwait(&told, &signal);
+      _exit(*const_cast<volatile uint64_t*>(shared_address.data()) == 0x1111 ? 0 : 1);
+    }
+    const bool same = stranger == peer;
+    if (same) {
+      clock.advance(kPeerAliveFor);
+      uint64_t word = 0x2222;
+      ASSERT_TRUE(
+          device->post({DmaKind::kWrite, DmaSpace::kMemory, reinterpret_cast<uint64_t>(shared_address.data()),
+                        reinterpret_cast<std::byte*>(&word), sizeof word, 1}));
+      device->flush();
+      std::array<DmaCompletion, 1> done;
+      ASSERT_EQ(device->completions(done), 1U);
+      EXPECT_EQ(done[0].status, DmaStatus::kPeerGone);
+      EXPECT_EQ(device->peer(), PeerState::kGone);
+    }
+    kill(stranger, SIGUSR1);
+    EXPECT_EQ(outcome_of(stranger), 0) << "the stranger was written";
+    if (same) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      return;
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  GTEST_SKIP() << "other processes took the number each time";
+}
+
 // ---- copies
 
 TEST(ProcessCopies, a_list_ends_each_request_by_itself) {
@@ -408,156 +440,6 @@ TEST(ProcessCopies, large_requests_arrive_whole) {
     EXPECT_EQ(from, to);
     std::fill(to.begin(), to.end(), std::byte{6});
   }
-}
-
-// ---- hostile peers by hand
-
-class HostileProcess : public ::testing::Test {
- protected:
-  HostileProcess() {
-    std::array<int, 2> sockets{};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets.data()), 0);
-    theirs.reset(sockets[1]);
-    device = std::move(
-        ProcessDevice::create(UniqueFd(sockets[0]), device_config(clock, false, &memory), random).value());
-    std::array<std::byte, 64> hello;
-    EXPECT_EQ(receive_packet(theirs.get(), hello, packet), PacketIo::kOk);
-    EXPECT_EQ(decode_window_hello(hello, said), WindowHelloFault::kNone);
-  }
-  /// Joins with a memfd of the right size.
-  void join() {
-    region.emplace(std::move(SharedRegion::create("hostile", region_size()).value()));
-    ASSERT_TRUE(send_packet(theirs.get(), encode_window_hello(hello()), std::array{region->fd()}));
-    device->poll(clock.now());
-    ASSERT_EQ(device->peer(), PeerState::kUp) << device->fault();
-  }
-  [[nodiscard]] WindowHello hello() const { return {said.window_bytes, 1, 2, 3}; }
-  [[nodiscard]] size_t ring_offset() const { return (4096 + said.window_bytes + 127) / 128 * 128; }
-  [[nodiscard]] size_t region_size() const { return ring_offset() + kPieceRingBytes; }
-  void refuse(std::span<const std::byte> bytes, std::span<const int> fds) {
-    ASSERT_TRUE(send_packet(theirs.get(), bytes, fds));
-    device->poll(clock.now());
-    EXPECT_EQ(device->peer(), PeerState::kGone);
-    EXPECT_FALSE(device->fault().empty());
-    EXPECT_FALSE(device->peer_ended()) << "it lives";
-  }
-
-  ManualClock clock;
-  SeededRandom random{1};
-  ShownMemory memory;
-  UniqueFd theirs;
-  std::unique_ptr<ProcessDevice> device;
-  Packet packet;
-  WindowHello said;
-  std::optional<SharedRegion> region;
-};
-
-TEST_F(HostileProcess, a_hello_without_memory_is_refused) {
-  refuse(encode_window_hello(hello()), {});
-}
-TEST_F(HostileProcess, a_short_hello_is_refused) {
-  const auto bytes = encode_window_hello(hello());
-  refuse(std::span(bytes).first(63), {});
-}
-TEST_F(HostileProcess, memory_of_another_size_is_refused) {
-  const SharedRegion small = std::move(SharedRegion::create("hostile", region_size() - 8192).value());
-  refuse(encode_window_hello(hello()), std::array{small.fd()});
-}
-TEST_F(HostileProcess, memory_that_is_not_sealed_is_refused) {
-  const UniqueFd open(memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(open.get(), static_cast<off_t>(SharedRegion::rounded(region_size()))), 0);
-  refuse(encode_window_hello(hello()), std::array{open.get()});
-}
-TEST_F(HostileProcess, each_wrong_field_of_a_hello_is_refused) {
-  const auto good = encode_window_hello(hello());
-  WindowHello out;
-  ASSERT_EQ(decode_window_hello(good, out), WindowHelloFault::kNone);
-  const auto with = [&](size_t at, uint8_t value) {
-    auto bytes = good;
-    bytes.at(at) = std::byte{value};
-    return decode_window_hello(bytes, out);
-  };
-  for (size_t at = 0; at < 4; ++at) EXPECT_EQ(with(at, 0xFF), WindowHelloFault::kMagic);
-  EXPECT_EQ(with(5, 2), WindowHelloFault::kVersion);
-  EXPECT_EQ(with(4, 1), WindowHelloFault::kVersion);
-  EXPECT_EQ(with(7, 1), WindowHelloFault::kReserved);
-  for (size_t at = 40; at < 64; ++at) EXPECT_EQ(with(at, 1), WindowHelloFault::kReserved) << at;
-  EXPECT_EQ(with(8, 1), WindowHelloFault::kSize);
-  EXPECT_EQ(with(15, 1), WindowHelloFault::kSize) << "no multiple of 64";
-  EXPECT_EQ(decode_window_hello(encode_window_hello({0, 1, 2, 3}), out), WindowHelloFault::kSize);
-  EXPECT_EQ(decode_window_hello({}, out), WindowHelloFault::kLength);
-}
-
-struct WrongPiece {
-  const char* what;
-  uint8_t kind;
-  uint32_t bytes;
-  uint64_t head_step;
-};
-
-/// The ring that the device reads is in its own memory, which came with its hello.
-class HostilePieces : public HostileProcess, public ::testing::WithParamInterface<WrongPiece> {
- protected:
-  void put(uint8_t kind, uint32_t bytes, uint64_t address, uint64_t head_step) {
-    auto& control = *reinterpret_cast<RingControl*>(own->bytes().data() + ring_offset());
-    std::byte* const slot = own->bytes().data() + ring_offset() + sizeof(RingControl) +
-                            control.head.load() % kPieceRing.slots * kPieceRing.slot_bytes;
-    slot[0] = std::byte{kind};
-    store_be(slot + 4, bytes);
-    store_be(slot + 8, address);
-    store_be(slot + 16, uint64_t{0});
-    control.head.fetch_add(head_step);
-    device->poll(clock.now());
-  }
-  void SetUp() override {
-    join();
-    own.emplace(std::move(SharedRegion::adopt(std::move(packet.fds[0]), region_size()).value()));
-  }
-  std::optional<SharedRegion> own;
-};
-constexpr uint64_t kRingSlots = kPieceRing.slots;
-const auto kWrongPieces = ::testing::Values(
-    WrongPiece{"no_kind", 0, 16, 1}, WrongPiece{"unknown_kind", 5, 16, 1},
-    WrongPiece{"last_kind", 255, 16, 1}, WrongPiece{"no_bytes", 1, 0, 1},
-    WrongPiece{"too_many_bytes", 1, kPieceBytes + 1, 1}, WrongPiece{"all_bytes", 2, UINT32_MAX, 1},
-    WrongPiece{"answer_to_nothing", 3, 16, 1}, WrongPiece{"data_for_nothing", 4, 16, 1},
-    WrongPiece{"head_ahead", 1, 16, kRingSlots + 1}, WrongPiece{"head_back", 1, 16, UINT64_MAX});
-std::string wrong_name(const ::testing::TestParamInfo<WrongPiece>& piece) {
-  return piece.param.what;
-}
-INSTANTIATE_TEST_SUITE_P(Each, HostilePieces, kWrongPieces, wrong_name);
-
-TEST_P(HostilePieces, ends_the_window_and_touches_nothing) {
-  for (const uint8_t kind : std::array<uint8_t, 2>{1, 2}) {
-    put(kind, 16, 0x10, 1);
-    EXPECT_EQ(device->peer(), PeerState::kUp) << "no memory there: refused, and answered";
-  }
-  put(GetParam().kind, GetParam().bytes, reinterpret_cast<uint64_t>(memory.bytes.data()),
-      GetParam().head_step);
-  EXPECT_EQ(device->peer(), PeerState::kGone);
-  EXPECT_FALSE(device->fault().empty());
-  EXPECT_EQ(memory.bytes, ShownMemory().bytes);
-}
-
-/// A peer that answers a piece with another kind or length.
-TEST_F(HostileProcess, wrong_answers_end_the_window_and_fail_the_request) {
-  join();
-  const SharedRegion own = std::move(SharedRegion::adopt(std::move(packet.fds[0]), region_size()).value());
-  std::array<std::byte, 16> local{};
-  ASSERT_TRUE(device->post({DmaKind::kRead, DmaSpace::kMemory, 0x1000, local.data(), local.size(), 4}));
-  device->flush();
-  std::byte* const slot = own.bytes().data() + ring_offset() + sizeof(RingControl);
-  slot[0] = std::byte{4};  // "have read", of more bytes than were asked for
-  slot[1] = std::byte{1};
-  store_be(slot + 4, uint32_t{4096});
-  std::memset(slot + kPieceHeaderBytes, 0xEE, kPieceBytes);
-  reinterpret_cast<RingControl*>(own.bytes().data() + ring_offset())->head.store(1);
-  device->poll(clock.now());
-  EXPECT_EQ(device->peer(), PeerState::kGone);
-  std::array<DmaCompletion, 2> done;
-  ASSERT_EQ(device->completions(done), 1U);
-  EXPECT_EQ(done[0].status, DmaStatus::kPeerGone);
-  EXPECT_EQ(local, (std::array<std::byte, 16>{}));
 }
 
 }  // namespace

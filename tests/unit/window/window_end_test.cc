@@ -132,8 +132,7 @@ TEST_P(OverWindows, an_ended_entry_is_refused_and_settles_at_once_when_unused) {
   ASSERT_EQ(pair.access(0, {DmaKind::kWrite, 7, pair.address(1), &local, 1, 1}), AccessPost::kPosted);
   AccessDone done;
   ASSERT_TRUE(pair.wait_access(0, done));
-  pair.run(5);
-  // Only the owner runs: a requester that computes holds nothing up.
+  // From now on only the owner runs: a requester that computes holds nothing up.
   const uint64_t generation = pair.end(1).own().withdraw(7);
   EXPECT_TRUE(pair.end(1).own().settled(generation));
   EXPECT_EQ(pair.access(0, {DmaKind::kWrite, 7, pair.address(1), &local, 1, 1}), AccessPost::kRefused);
@@ -184,7 +183,9 @@ TEST_P(OverWindows, an_end_that_closes_is_gone_for_the_other) {
   }
   pair.run(10, 10ms);
   EXPECT_EQ(pair.end(0).state(), WindowState::kGone);
-  EXPECT_TRUE(pair.devices[0]->peer_ended());
+  // Between processes a closed socket is no proof, and the process of the other end is this one.
+  const bool same_process = GetParam() == WindowKind::kProcess || GetParam() == WindowKind::kPieces;
+  EXPECT_EQ(pair.devices[0]->peer_ended(), !same_process);
   std::byte local{};
   EXPECT_EQ(pair.end(0).access({DmaKind::kWrite, 7, 0, &local, 1, 1}), AccessPost::kDown);
   EXPECT_TRUE(pair.end(0).own().settled(UINT64_MAX));
@@ -261,7 +262,7 @@ TEST(WindowFaults, memory_of_an_ended_entry_is_never_written) {
       for (AccessDone done; pair.end(0).next_access(done);)
         written += done.status == DmaStatus::kGood ? 1 : 0;
       OwnWindow& own = pair.end(1).own();
-      if (own.published() != 0 && pair.random.below(20) == 0) {
+      if (own.published() != 0 && pair.random.below(150) == 0) {
         ended = own.withdraw(7);
       } else if (ended != 0 && own.settled(ended)) {
         ended = 0;
@@ -276,7 +277,7 @@ TEST(WindowFaults, memory_of_an_ended_entry_is_never_written) {
         ASSERT_EQ(pair.buffer(1)[0], std::byte{0}) << "seed " << seed << " turn " << turn;
       }
     }
-    EXPECT_GT(written, 20) << "seed " << seed;
+    EXPECT_GT(written, 40) << "seed " << seed;
   }
 }
 
