@@ -1,0 +1,244 @@
+// How it works: the sender copies each record to its staging area, where the device reads it. Requests of a
+// device have no order, so a head goes to the peer only after all slots before it have arrived, and a record
+// is done when a head behind it has arrived. A slot whose DMA failed cannot be left out, because others may
+// stand behind it: it is written again as void. The receiver copies a slot's header, checks it, copies the
+// data, and stores the tail, which the sender reads by DMA when it finds the FIFO full.
+#include "fabric/window/message_fifo.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+#include "fabric/window/window_words.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr int kWhatShift = 48;
+
+}  // namespace
+
+FifoSender::FifoSender(DmaDevice& device, uint8_t channel) noexcept : device_(device), channel_(channel) {}
+
+bool FifoSender::open(const WindowAnchor& peer) noexcept {
+  WEFT_CHECK(!is_open(), "a window has one FIFO per direction");
+  try {
+    staging_.resize(peer.slots() * peer.slot_bytes / kWindowWordBytes);
+    pending_.resize(peer.slots());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  peer_ = peer;
+  slots_ = peer.slots();
+  slot_bytes_ = peer.slot_bytes;
+  return true;
+}
+
+std::byte* FifoSender::staged(uint64_t position) noexcept {
+  return std::as_writable_bytes(std::span(staging_)).data() + (position & (slots_ - 1)) * slot_bytes_;
+}
+uint64_t FifoSender::token(What what, uint64_t position) const noexcept {
+  return uint64_t{channel_} << kTokenChannelShift | uint64_t{static_cast<uint8_t>(what)} << kWhatShift |
+         (position & (kFifoSlotsMax - 1));
+}
+
+FifoPost FifoSender::send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
+                          uint64_t cookie) noexcept {
+  WEFT_DCHECK(destination != 0, "context 0 makes a slot void");
+  if (!is_open()) return FifoPost::kNotOpen;
+  if (broken_) return FifoPost::kBroken;
+  if (data.size() > data_bytes_max()) return FifoPost::kTooLong;
+  if (head_ - done_ == slots_) return FifoPost::kFull;
+  if (head_ - tail_seen_ == slots_) {
+    tail_wanted_ = true;
+    return FifoPost::kFull;
+  }
+  const auto header = encode_slot({static_cast<uint32_t>(data.size()), destination, source}, head_);
+  std::byte* const slot = staged(head_);
+  std::memcpy(slot, header.data(), header.size());
+  if (!data.empty()) std::memcpy(slot + header.size(), data.data(), data.size());
+  pending(head_) = {.cookie = cookie};
+  post_slot(head_++);
+  return FifoPost::kOk;
+}
+
+void FifoSender::post_slot(uint64_t position) noexcept {
+  const std::byte* const slot = staged(position);
+  const uint64_t bytes = kSlotHeaderBytes + uint64_t{load_be<uint32_t>(slot)};
+  const bool posted = device_.post({DmaKind::kWrite, DmaSpace::kWindow, peer_.slot_at(position),
+                                    staged(position), bytes, token(What::kSlot, position)});
+  pending(position).state = posted ? SlotState::kMoving : SlotState::kToPost;
+  slot_to_post_ |= !posted;
+}
+
+void FifoSender::post_head() noexcept {
+  store_be(head_word_.data(), moved_);
+  head_moving_ = device_.post({DmaKind::kWrite, DmaSpace::kWindow, peer_.fifo_offset + kFifoHeadAt,
+                               head_word_.data(), head_word_.size(), token(What::kHead, 0)});
+  if (head_moving_) head_posted_ = moved_;
+}
+
+void FifoSender::post_tail() noexcept {
+  tail_moving_ = device_.post({DmaKind::kRead, DmaSpace::kWindow, peer_.fifo_offset + kFifoTailAt,
+                               tail_word_.data(), tail_word_.size(), token(What::kTail, 0)});
+}
+
+void FifoSender::poll(Instant now) noexcept {
+  if (!is_open() || broken_) return;
+  if (slot_to_post_) {
+    slot_to_post_ = false;
+    for (uint64_t at = moved_; at != head_; ++at) {
+      if (pending(at).state == SlotState::kToPost) post_slot(at);
+    }
+  }
+  while (moved_ != head_ && pending(moved_).state == SlotState::kMoved) ++moved_;
+  if (!head_moving_ && moved_ != synced_) post_head();
+  if (!tail_moving_ && tail_wanted_ && now >= tail_at_) post_tail();
+  device_.flush();
+}
+
+Instant FifoSender::deadline() const noexcept {
+  if (!is_open() || broken_) return kNever;
+  if (slot_to_post_ || (!head_moving_ && moved_ != synced_)) return Instant::min();
+  return tail_wanted_ && !tail_moving_ ? tail_at_ : kNever;
+}
+
+void FifoSender::complete(uint64_t token, DmaStatus status, Instant now) noexcept {
+  if (status == DmaStatus::kPeerGone) break_off();
+  const bool good = status == DmaStatus::kGood;
+  switch (static_cast<What>(token >> kWhatShift & 0xFF)) {
+    case What::kSlot: {
+      // Fewer than `slots_` are under way, so the low bits of the position name it.
+      const uint64_t distance = (token - moved_) & (slots_ - 1);
+      slot_done(moved_ + distance, good);
+      break;
+    }
+    case What::kHead:
+      head_done(good);
+      break;
+    case What::kTail:
+      tail_done(good, now);
+      break;
+  }
+  poll(now);
+}
+
+void FifoSender::slot_done(uint64_t position, bool good) noexcept {
+  Pending& slot = pending(position);
+  if (good) {
+    slot.state = SlotState::kMoved;
+    return;
+  }
+  slot.failed = true;
+  if (++slot.tries > kFifoDmaTries) {
+    break_off();
+    return;
+  }
+  const auto header = encode_slot({0, 0, 0}, position);
+  std::memcpy(staged(position), header.data(), header.size());
+  post_slot(position);
+}
+
+void FifoSender::head_done(bool good) noexcept {
+  head_moving_ = false;
+  if (!good) {
+    if (++head_tries_ >= kFifoDmaTries) break_off();
+    return;
+  }
+  head_tries_ = 0;
+  synced_ = head_posted_;
+  device_.notify();
+}
+
+void FifoSender::tail_done(bool good, Instant now) noexcept {
+  tail_moving_ = false;
+  if (!good) {
+    tail_at_ = now + kFifoTailEvery;
+    if (++tail_tries_ >= kFifoDmaTries) break_off();
+    return;
+  }
+  tail_tries_ = 0;
+  const uint64_t tail = load_be<uint64_t>(tail_word_.data());
+  // The peer may have taken what a head under way shows, and nothing beyond.
+  if (tail - tail_seen_ > head_posted_ - tail_seen_) {
+    break_off();
+    return;
+  }
+  tail_wanted_ = tail == tail_seen_;
+  if (tail_wanted_) tail_at_ = now + kFifoTailEvery;
+  tail_seen_ = tail;
+}
+
+bool FifoSender::next_done(FifoDone& out) noexcept {
+  if (broken_ ? done_ == head_ : done_ == synced_) return false;
+  const bool good = done_ < synced_ && !pending(done_).failed;
+  out = {pending(done_).cookie, good};
+  ++done_;
+  return true;
+}
+
+FifoReceiver::FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t slot_bytes)
+    : fifo_(fifo), slots_(slots), slot_bytes_(slot_bytes), copy_(slot_bytes - kSlotHeaderBytes) {
+  WEFT_CHECK(fifo.size() == kFifoControlBytes + slots * slot_bytes, "control block and slots");
+}
+
+/// Called when all records seen are taken, so a head that went back is far ahead of the tail, too.
+bool FifoReceiver::look() noexcept {
+  const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
+  if (head - tail_ > slots_) {
+    broken_ = true;
+    return false;
+  }
+  head_seen_ = head;
+  was_full_ |= head - tail_ == slots_;
+  return head != tail_;
+}
+
+bool FifoReceiver::waits() noexcept {
+  return holds_ || broken_ || head_seen_ != tail_ || look() || broken_;
+}
+
+bool FifoReceiver::copy_slot() noexcept {
+  const std::byte* const at = fifo_.data() + kFifoControlBytes + (tail_ & (slots_ - 1)) * slot_bytes_;
+  std::array<std::byte, kSlotHeaderBytes> header;
+  std::memcpy(header.data(), at, header.size());
+  asm volatile("" ::: "memory");  // the copy is what is checked; the slot is not read again
+  if (decode_slot(header, slot_bytes_, tail_, slot_) != SlotFault::kNone) return false;
+  if (slot_.length != 0) std::memcpy(copy_.data(), at + kSlotHeaderBytes, slot_.length);
+  return true;
+}
+
+FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
+  while (!holds_) {
+    if (broken_) return FifoTake::kBroken;
+    if (head_seen_ == tail_ && !look()) return broken_ ? FifoTake::kBroken : FifoTake::kEmpty;
+    if (!copy_slot()) {
+      broken_ = true;
+      return FifoTake::kBroken;
+    }
+    holds_ = true;
+    if (slot_.destination == 0) advance();
+  }
+  out = {slot_.destination, slot_.source, std::span(copy_).first(slot_.length)};
+  return FifoTake::kRecord;
+}
+
+/// The tail first, then a look at the head: a sender writes its head and then reads the tail, so at least one
+/// side sees the other's word. A sender that waits has filled the FIFO, which a look has seen by then.
+void FifoReceiver::advance() noexcept {
+  holds_ = false;
+  ++tail_;
+  store_window_word(fifo_.data() + kFifoTailAt, tail_);
+  const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
+  was_full_ |= head - (tail_ - 1) == slots_;
+}
+
+bool FifoReceiver::release() noexcept {
+  if (!holds_) return false;
+  advance();
+  return std::exchange(was_full_, false);
+}
+
+}  // namespace weft::fabric

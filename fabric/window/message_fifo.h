@@ -1,0 +1,161 @@
+// fabric/window/message_fifo.h -- the message FIFO of a memory window: records of one slot each, written by
+// the peer's device into the owner's memory, with head and tail at both ends. docs/window.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fabric/window/device.h"
+#include "messages/window_layout.h"
+
+namespace weft::fabric {
+
+/// The upper byte of a token names the part of a window that posted the request.
+inline constexpr int kTokenChannelShift = 56;
+
+/// Attempts at a void slot, a head or a tail whose DMA fails, after which the FIFO is broken.
+inline constexpr uint32_t kFifoDmaTries = 3;
+/// A sender that waits for a slot reads the tail at each notification, and this often.
+inline constexpr Duration kFifoTailEvery = 1ms;
+
+enum class FifoPost : uint8_t {
+  kOk,
+  kFull,     // until the peer has taken a record, and next_done() has given one
+  kTooLong,  // data_bytes_max() is the limit
+  kNotOpen,
+  kBroken,
+};
+
+/// A record that was posted is done: its slot and the head behind it are in the peer's memory, or not.
+struct FifoDone {
+  uint64_t cookie = 0;
+  bool good = false;
+};
+
+/// Puts records into the peer's FIFO. Owner: the device's thread. Nothing is allocated after open().
+class FifoSender {
+ public:
+  /// `channel`: upper byte (kTokenChannelShift) of the tokens of its requests. `device` outlives this.
+  FifoSender(DmaDevice& device, uint8_t channel) noexcept;
+  FifoSender(const FifoSender&) = delete;
+  FifoSender& operator=(const FifoSender&) = delete;
+
+  /// The peer's FIFO, once per window. False when there is no memory for a copy of its slots.
+  [[nodiscard]] bool open(const WindowAnchor& peer) noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return slots_ != 0; }
+  [[nodiscard]] uint32_t data_bytes_max() const noexcept { return slot_bytes_ - kSlotHeaderBytes; }
+
+  /// Posts one record. `data` is copied.
+  /// @param destination  the context at the peer, not 0  @param cookie  comes back with next_done()
+  [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
+                              uint64_t cookie) noexcept;
+  /// The next record that is done, in order of posting. False when there is none.
+  [[nodiscard]] bool next_done(FifoDone& out) noexcept;
+
+  void complete(uint64_t token, DmaStatus status, Instant now) noexcept;
+  void poll(Instant now) noexcept;
+  /// A notification has come: the tail may have moved.
+  void look() noexcept { tail_at_ = Instant::min(); }
+  [[nodiscard]] Instant deadline() const noexcept;
+
+  /// The peer broke a rule, or DMA failed kFifoDmaTries times. All records not done fail.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  /// Records posted, and those of them that the peer is known to have taken.
+  [[nodiscard]] uint64_t head() const noexcept { return head_; }
+  [[nodiscard]] uint64_t tail() const noexcept { return tail_seen_; }
+
+ private:
+  enum class SlotState : uint8_t { kToPost, kMoving, kMoved };
+  struct Pending {
+    uint64_t cookie = 0;
+    SlotState state = SlotState::kToPost;
+    bool failed = false;  // done as failed; the slot is void
+    uint8_t tries = 0;
+  };
+  /// In the second byte of a token; the position, modulo slots, is below.
+  enum class What : uint8_t { kSlot, kHead, kTail };
+
+  [[nodiscard]] std::byte* staged(uint64_t position) noexcept;
+  [[nodiscard]] Pending& pending(uint64_t position) noexcept { return pending_[position & (slots_ - 1)]; }
+  [[nodiscard]] uint64_t token(What what, uint64_t position) const noexcept;
+  void post_slot(uint64_t position) noexcept;
+  void post_head() noexcept;
+  void post_tail() noexcept;
+  void slot_done(uint64_t position, bool good) noexcept;
+  void head_done(bool good) noexcept;
+  void tail_done(bool good, Instant now) noexcept;
+  void break_off() noexcept { broken_ = true; }
+
+  DmaDevice& device_;
+  uint8_t channel_;
+  uint64_t slots_ = 0;
+  uint32_t slot_bytes_ = kSlotHeaderBytes;
+  WindowAnchor peer_;
+  std::vector<uint64_t> staging_;  // the slots as they are at the peer, or will be
+  std::vector<Pending> pending_;
+
+  // Positions, in order: done <= synced <= head_posted <= moved <= head.
+  uint64_t head_ = 0;         // the next slot to fill
+  uint64_t moved_ = 0;        // all slots before are at the peer
+  uint64_t head_posted_ = 0;  // the head under way, or written last
+  uint64_t synced_ = 0;       // the head that the peer has
+  uint64_t done_ = 0;         // handed out by next_done()
+  uint64_t tail_seen_ = 0;    // the peer's tail as read last
+
+  bool slot_to_post_ = false;  // some slot is kToPost
+  bool head_moving_ = false;
+  bool tail_moving_ = false;
+  bool tail_wanted_ = false;
+  bool broken_ = false;
+  uint32_t head_tries_ = 0;
+  uint32_t tail_tries_ = 0;
+  Instant tail_at_ = Instant::min();
+  std::array<std::byte, 8> head_word_{};
+  std::array<std::byte, 8> tail_word_{};
+};
+
+/// A record as the receiver sees it.
+struct FifoRecord {
+  uint32_t destination = 0;
+  uint32_t source = 0;
+  std::span<const std::byte> data;  // private memory, valid until release()
+};
+enum class FifoTake : uint8_t { kEmpty, kRecord, kBroken };
+
+/// Takes records out of the own FIFO. Owner: the device's thread.
+class FifoReceiver {
+ public:
+  /// `fifo`: control block and slots, in window memory; outlives this.
+  FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t slot_bytes);
+
+  /// The oldest record, again and again until release(). Void slots are skipped.
+  [[nodiscard]] FifoTake take(FifoRecord& out) noexcept;
+  /// Gives the slot back. @return true when the sender may be waiting for it and has to be notified
+  [[nodiscard]] bool release() noexcept;
+  /// Whether the sender has published more than was taken; also when it broke a rule.
+  [[nodiscard]] bool waits() noexcept;
+
+  /// The peer wrote an impossible head, length or sequence.
+  [[nodiscard]] bool broken() const noexcept { return broken_; }
+  [[nodiscard]] uint64_t tail() const noexcept { return tail_; }
+
+ private:
+  [[nodiscard]] bool look() noexcept;
+  [[nodiscard]] bool copy_slot() noexcept;
+  void advance() noexcept;
+
+  std::span<std::byte> fifo_;
+  uint64_t slots_;
+  uint32_t slot_bytes_;
+  uint64_t tail_ = 0;
+  uint64_t head_seen_ = 0;
+  bool holds_ = false;     // copy_ is the record at tail_
+  bool was_full_ = false;  // since the last notification
+  bool broken_ = false;
+  FifoSlot slot_;
+  std::vector<std::byte> copy_;  // data of one slot
+};
+
+}  // namespace weft::fabric

@@ -1,0 +1,191 @@
+// How it works: the upper byte of a token says which part a completion belongs to. Devices that complete
+// within flush() bring an access through all its steps (announce, confirm, check, DMA, leave) in one call;
+// others take several turns.
+#include "fabric/window/window_end.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "fabric/window/window_words.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr uint64_t kCookieMask = (uint64_t{1} << kTokenChannelShift) - 1;
+constexpr uint8_t kTableChannel = 1;
+constexpr uint8_t kFifoChannel = 2;
+constexpr uint8_t kAccessChannel = 3;
+constexpr uint32_t kCompletionsAtOnce = 32;
+constexpr int kDrainsPerTurn = 64;  // a turn is bounded, whatever the device completes
+
+}  // namespace
+
+WindowEnd::WindowEnd(std::unique_ptr<DmaDevice> device, const OwnWindowConfig& config)
+    : WindowEnd(*device, config) {
+  kept_ = std::move(device);
+}
+
+WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
+    : device_(device),
+      own_(device, config),
+      peer_(device, uint64_t{kTableChannel} << kTokenChannelShift),
+      sender_(device, kFifoChannel),
+      receiver_(own_.fifo(), own_.anchor().slots(), own_.anchor().slot_bytes) {
+  ended_.reset(device.limits().requests);
+}
+
+WindowState WindowEnd::state() const noexcept {
+  if (device_.peer() == PeerState::kGone) return WindowState::kGone;
+  if (peer_.faulty() || sender_.broken() || receiver_.broken() || no_memory_) return WindowState::kFaulty;
+  return sender_.is_open() ? WindowState::kUp : WindowState::kJoining;
+}
+
+std::string_view WindowEnd::why() const noexcept {
+  if (peer_.faulty()) {
+    const PeerTableFault& fault = peer_.fault();
+    if (fault.anchor != AnchorFault::kNone) return name_of(fault.anchor);
+    if (fault.table != TableFault::kNone) return name_of(fault.table);
+    if (fault.moved) return "the peer moved its FIFO or protection table";
+    if (fault.no_memory) return "no memory for a copy of the peer's protection table";
+    return name_of(fault.dma);
+  }
+  if (sender_.broken()) return "the peer's FIFO: wrong tail, or DMA that fails";
+  if (receiver_.broken()) return "the peer put a wrong head, length or sequence into our FIFO";
+  if (no_memory_) return "no memory for a copy of the peer's FIFO";
+  return "nothing is wrong";
+}
+
+int WindowEnd::poll(Instant now) noexcept {
+  now_ = now;
+  int work = device_.poll(now);
+  if (!opened_ && device_.peer() == PeerState::kUp) {
+    own_.open(true);
+    opened_ = true;
+  }
+  if (device_.take_notification()) {
+    peer_.look();
+    sender_.look();
+    ++work;
+  }
+  if (!std::exchange(waited_, false)) peer_.end_use();
+  peer_.poll(now);
+  if (!sender_.is_open() && peer_.ready() && !no_memory_) no_memory_ = !sender_.open(peer_.anchor());
+  sender_.poll(now);
+  device_.flush();
+  work += drain();
+  peer_.poll(now);  // what has ended may end the use
+  return work + drain();
+}
+
+void WindowEnd::flush() noexcept {
+  sender_.poll(now_);
+  device_.flush();
+  drain();
+  if (!waited_) peer_.end_use();
+  peer_.poll(now_);
+  drain();
+}
+
+int WindowEnd::drain() noexcept {
+  std::array<DmaCompletion, kCompletionsAtOnce> done;
+  int work = 0;
+  for (int round = 0; round < kDrainsPerTurn; ++round) {
+    const uint32_t count = device_.completions(done);
+    if (count == 0) break;
+    for (uint32_t i = 0; i < count; ++i) dispatch(done[i]);
+    work += static_cast<int>(count);
+  }
+  return work;
+}
+
+void WindowEnd::dispatch(const DmaCompletion& completion) noexcept {
+  switch (completion.token >> kTokenChannelShift) {
+    case kTableChannel:
+      peer_.complete(completion.status, now_);
+      break;
+    case kFifoChannel:
+      sender_.complete(completion.token, completion.status, now_);
+      break;
+    case kAccessChannel:
+      peer_.release();
+      ended_.push({completion.token & kCookieMask, completion.status});
+      break;
+    default:
+      break;
+  }
+}
+
+FifoPost WindowEnd::send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
+                         uint64_t cookie) noexcept {
+  const FifoPost post = sender_.send(destination, source, data, cookie);
+  if (post != FifoPost::kFull) return post;
+  sender_.poll(now_);
+  drain();
+  return sender_.send(destination, source, data, cookie);
+}
+
+void WindowEnd::release() noexcept {
+  if (receiver_.release()) device_.notify();
+}
+
+AccessPost WindowEnd::access(const WindowAccess& access) noexcept {
+  if (state() != WindowState::kUp) return AccessPost::kDown;
+  if (!peer_.in_use()) {
+    peer_.want_use();
+    peer_.poll(now_);
+    drain();
+  }
+  if (!peer_.in_use()) {
+    waited_ = true;
+    return AccessPost::kWait;
+  }
+  refusal_ = peer_.check(access.key, access.remote, access.bytes,
+                         access.kind == DmaKind::kWrite ? kTableWrite : kTableRead);
+  if (refusal_ == TableCheck::kThroughOwner) return AccessPost::kThroughOwner;
+  return refusal_ == TableCheck::kGranted ? post_access(access) : AccessPost::kRefused;
+}
+
+AccessPost WindowEnd::post_access(const WindowAccess& access) noexcept {
+  bool reachable = false;
+  const DmaRequest request = request_of(access, reachable);
+  if (!reachable) return AccessPost::kThroughOwner;
+  if (under_way_ == ended_.capacity() || !device_.post(request)) return AccessPost::kFull;
+  peer_.hold();
+  ++under_way_;
+  return AccessPost::kPosted;
+}
+
+/// A device without memory space reaches what lies in the peer's window memory.
+DmaRequest WindowEnd::request_of(const WindowAccess& access, bool& reachable) const noexcept {
+  DmaRequest request{access.kind,   DmaSpace::kMemory,
+                     access.remote, access.local,
+                     access.bytes,  uint64_t{kAccessChannel} << kTokenChannelShift | access.cookie};
+  const DeviceLimits limits = device_.limits();
+  reachable = limits.memory_space;
+  if (reachable) return request;
+  const uint64_t mapped = device_.peer_scratchpad(kScratchpadMapped);
+  request.space = DmaSpace::kWindow;
+  request.remote = access.remote - mapped;
+  reachable = mapped != 0 && access.remote >= mapped &&
+              lies_inside(request.remote, access.bytes, limits.peer_window_bytes);
+  return request;
+}
+
+bool WindowEnd::next_access(AccessDone& out) noexcept {
+  if (ended_.empty()) return false;
+  out = ended_.front();
+  ended_.pop();
+  --under_way_;
+  return true;
+}
+
+bool WindowEnd::prepare_sleep() noexcept {
+  return device_.prepare_sleep() && !receiver_.waits() && ended_.empty();
+}
+
+Instant WindowEnd::deadline() const noexcept {
+  return std::min({device_.deadline(), peer_.deadline(), sender_.deadline()});
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,112 @@
+// fabric/window/window_end.h -- one end of a memory window with all that stands on its device: own memory and
+// table, copy of the peer's table, message FIFO both ways, accesses to the peer's memory. The service that
+// runs RC over a window talks to this (docs/window.md).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/fixed_ring.h"
+#include "fabric/window/device.h"
+#include "fabric/window/message_fifo.h"
+#include "fabric/window/own_window.h"
+#include "fabric/window/peer_table.h"
+
+namespace weft::fabric {
+
+enum class WindowState : uint8_t {
+  kJoining,
+  kUp,      // the peer's table is here and records can be sent
+  kFaulty,  // the peer broke a rule, or the device failed: why() says what
+  kGone,    // the peer has ended
+};
+
+/// An RDMA write or read of the peer's memory.
+struct WindowAccess {
+  DmaKind kind = DmaKind::kWrite;
+  uint32_t key = 0;
+  uint64_t remote = 0;         // address as the peer's table names it
+  std::byte* local = nullptr;  // `bytes` bytes, lent until next_access() gives the cookie
+  uint64_t bytes = 0;
+  uint64_t cookie = 0;  // below 2^56
+};
+struct AccessDone {
+  uint64_t cookie = 0;
+  DmaStatus status = DmaStatus::kGood;
+};
+enum class AccessPost : uint8_t {
+  kPosted,
+  kWait,          // the table is being confirmed or copied: again after the next poll()
+  kFull,          // the device has no room: again after next_access()
+  kThroughOwner,  // send it to the owner as a record
+  kRefused,       // nothing moves: refusal() says why (NTB-WRITE-01, NTB-READ-01)
+  kDown,          // the state is not kUp
+};
+
+/// Owner: one thread.
+class WindowEnd final : public Pollable {
+ public:
+  /// The device's own memory has at least OwnWindow::bytes_for(config) bytes.
+  WindowEnd(std::unique_ptr<DmaDevice> device, const OwnWindowConfig& config);
+  /// `device` outlives this.
+  WindowEnd(DmaDevice& device, const OwnWindowConfig& config);
+
+  [[nodiscard]] WindowState state() const noexcept;
+  /// Why the state is kFaulty, for the log: the cause in a few words.
+  [[nodiscard]] std::string_view why() const noexcept;
+  [[nodiscard]] DmaDevice& device() noexcept { return device_; }
+  [[nodiscard]] OwnWindow& own() noexcept { return own_; }
+  [[nodiscard]] const OwnWindow& own() const noexcept { return own_; }
+  [[nodiscard]] const PeerTable& peer() const noexcept { return peer_; }
+
+  /// See FifoSender. Started by flush(), or by the next poll(). Reads the tail of a FIFO that looks full.
+  [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
+                              uint64_t cookie) noexcept;
+  [[nodiscard]] bool next_sent(FifoDone& out) noexcept { return sender_.next_done(out); }
+  [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
+  /// See FifoReceiver.
+  [[nodiscard]] FifoTake take(FifoRecord& out) noexcept { return receiver_.take(out); }
+  void release() noexcept;
+
+  /// Checks an access against the copy of the peer's table and posts it. Started by flush(), or by the next
+  /// poll().
+  [[nodiscard]] AccessPost access(const WindowAccess& access) noexcept;
+  /// Why the last access() was refused.
+  [[nodiscard]] TableCheck refusal() const noexcept { return refusal_; }
+  /// The next access that has ended, in any order. False when there is none.
+  [[nodiscard]] bool next_access(AccessDone& out) noexcept;
+  /// Accesses posted and not given by next_access().
+  [[nodiscard]] uint32_t accesses_under_way() const noexcept { return under_way_; }
+
+  /// Starts what was posted, and takes completions that are there. Call it at the end of a list of requests.
+  void flush() noexcept;
+
+  int poll(Instant now) noexcept override;
+  void wait_fds(std::vector<pollfd>& out) const override { device_.wait_fds(out); }
+  [[nodiscard]] bool prepare_sleep() noexcept override;
+  void finish_sleep() noexcept override { device_.finish_sleep(); }
+  [[nodiscard]] Instant deadline() const noexcept override;
+
+ private:
+  [[nodiscard]] AccessPost post_access(const WindowAccess& access) noexcept;
+  [[nodiscard]] DmaRequest request_of(const WindowAccess& access, bool& reachable) const noexcept;
+  int drain() noexcept;
+  void dispatch(const DmaCompletion& completion) noexcept;
+
+  std::unique_ptr<DmaDevice> kept_;
+  DmaDevice& device_;
+  OwnWindow own_;
+  PeerTable peer_;
+  FifoSender sender_;
+  FifoReceiver receiver_;
+  FixedRing<AccessDone> ended_;
+  uint32_t under_way_ = 0;  // with those that ended and next_access() has not given
+  TableCheck refusal_ = TableCheck::kGranted;
+  bool opened_ = false;
+  bool no_memory_ = false;
+  bool waited_ = false;  // an access got kWait since the last poll()
+  Instant now_ = Instant::min();
+};
+
+}  // namespace weft::fabric

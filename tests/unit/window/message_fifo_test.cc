@@ -1,0 +1,327 @@
+// The message FIFO over a device with faults, then against a peer that writes any head, tail, length and
+// sequence.
+#include "fabric/window/message_fifo.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+
+#include "fabric/window/memory_device.h"
+#include "fabric/window/own_window.h"
+#include "fabric/window/window_words.h"
+
+namespace weft::test {
+using namespace fabric;
+namespace {
+
+constexpr OwnWindowConfig kSmallFifo{.slots = 4, .slot_bytes = 64, .table_entries = 1};
+constexpr uint8_t kSenderChannel = 9;
+
+/// Side 0 sends into the FIFO of side 1.
+class MessageFifo : public ::testing::Test {
+ protected:
+  MessageFifo()
+      : window({.window_bytes = {OwnWindow::bytes_for(kSmallFifo), OwnWindow::bytes_for(kSmallFifo)},
+                .requests = 8},
+               random),
+        own(window.end(1), kSmallFifo),
+        sender(window.end(0), kSenderChannel),
+        receiver(own.fifo(), kSmallFifo.slots, kSmallFifo.slot_bytes) {
+    EXPECT_TRUE(sender.open(own.anchor()));
+  }
+  FifoPost send(const std::string& text, uint64_t cookie, uint32_t to = 2) {
+    return sender.send(to, 1, std::as_bytes(std::span(text)), cookie);
+  }
+  void step(Duration by = 10us) {
+    clock.advance(by);
+    window.end(0).poll(clock.now());
+    window.end(1).poll(clock.now());
+    notified |= window.end(1).take_notification();
+    if (window.end(0).take_notification()) sender.look();
+    sender.poll(clock.now());
+    std::array<DmaCompletion, 8> done;
+    while (const uint32_t count = window.end(0).completions(done)) {
+      for (uint32_t i = 0; i < count; ++i) sender.complete(done[i].token, done[i].status, clock.now());
+    }
+    for (FifoDone one; sender.next_done(one);) ended.push_back(one);
+  }
+  void run(int steps, Duration by = 10us) {
+    for (int i = 0; i < steps; ++i) step(by);
+  }
+  /// Takes one record as text; empty when there is none.
+  std::string take() {
+    FifoRecord record;
+    if (receiver.take(record) != FifoTake::kRecord) return {};
+    context = record.destination;
+    const std::string text(reinterpret_cast<const char*>(record.data.data()), record.data.size());
+    if (receiver.release()) window.end(1).notify();
+    return text;
+  }
+  std::byte* control(uint64_t at) { return own.fifo().data() + at; }
+  std::byte* slot(uint64_t index) {
+    return own.fifo().data() + kFifoControlBytes + index * kSmallFifo.slot_bytes;
+  }
+
+  SeededRandom random{3};
+  ManualClock clock;
+  MemoryWindow window;
+  OwnWindow own;
+  FifoSender sender;
+  FifoReceiver receiver;
+  std::vector<FifoDone> ended;
+  bool notified = false;
+  uint32_t context = 0;
+};
+
+TEST_F(MessageFifo, a_record_arrives_with_its_contexts_and_is_done) {
+  ASSERT_EQ(send("hello", 77, 0xABCDEF), FifoPost::kOk);
+  EXPECT_EQ(take(), "") << "nothing before the head says so";
+  run(2);
+  EXPECT_TRUE(notified);
+  EXPECT_EQ(take(), "hello");
+  EXPECT_EQ(context, 0xABCDEFU);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].cookie, 77U);
+  EXPECT_TRUE(ended[0].good);
+  EXPECT_EQ(take(), "");
+}
+
+TEST_F(MessageFifo, limits_of_a_record) {
+  EXPECT_EQ(sender.data_bytes_max(), 48U);
+  EXPECT_EQ(send(std::string(48, 'x'), 1), FifoPost::kOk);
+  EXPECT_EQ(send(std::string(49, 'x'), 2), FifoPost::kTooLong);
+  EXPECT_EQ(send("", 3), FifoPost::kOk);
+  run(2);
+  EXPECT_EQ(take(), std::string(48, 'x'));
+  FifoRecord record;
+  ASSERT_EQ(receiver.take(record), FifoTake::kRecord);
+  EXPECT_TRUE(record.data.empty());
+  FifoSender closed(window.end(0), 1);
+  EXPECT_EQ(closed.send(1, 1, {}, 0), FifoPost::kNotOpen);
+}
+
+TEST_F(MessageFifo, a_full_fifo_is_not_overwritten_and_goes_on) {
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send("m" + std::to_string(i), i), FifoPost::kOk);
+  run(3);
+  EXPECT_EQ(send("m4", 4), FifoPost::kFull);
+  run(100);
+  EXPECT_EQ(send("m4", 4), FifoPost::kFull) << "the receiver is stopped";
+  EXPECT_EQ(take(), "m0");
+  run(2);
+  EXPECT_EQ(send("m4", 4), FifoPost::kOk) << "by notification";
+  run(2);
+  for (const char* text : {"m1", "m2", "m3", "m4"}) EXPECT_EQ(take(), text);
+  EXPECT_EQ(take(), "");
+}
+
+/// A sender that is full reads the tail every millisecond, without any notification too.
+TEST_F(MessageFifo, a_full_sender_reads_the_tail_by_itself) {
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send("x", i), FifoPost::kOk);
+  run(3);
+  ASSERT_EQ(send("y", 4), FifoPost::kFull);
+  run(3);
+  FifoRecord record;
+  ASSERT_EQ(receiver.take(record), FifoTake::kRecord);
+  EXPECT_TRUE(receiver.release()) << "the sender may wait";
+  const uint64_t before = window.counts(0).requests;
+  run(50);
+  EXPECT_EQ(window.counts(0).requests, before) << "not in each turn";
+  run(60);
+  EXPECT_EQ(window.counts(0).requests, before + 1);
+  EXPECT_EQ(send("y", 4), FifoPost::kOk);
+}
+
+TEST_F(MessageFifo, a_failed_slot_fails_its_record_alone) {
+  window.set_faults(0, {.fail_ppm = 1'000'000});
+  ASSERT_EQ(send("lost", 1), FifoPost::kOk);
+  window.end(0).flush();
+  window.set_faults(0, {});
+  ASSERT_EQ(send("kept", 2), FifoPost::kOk);
+  run(3);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].cookie, 1U);
+  EXPECT_FALSE(ended[0].good);
+  EXPECT_TRUE(ended[1].good);
+  EXPECT_EQ(take(), "kept");
+  EXPECT_EQ(receiver.tail(), 2U);
+  EXPECT_FALSE(sender.broken());
+}
+
+TEST_F(MessageFifo, dma_that_keeps_failing_breaks_it_and_fails_every_record) {
+  window.set_faults(0, {.fail_ppm = 1'000'000});
+  ASSERT_EQ(send("a", 1), FifoPost::kOk);
+  ASSERT_EQ(send("b", 2), FifoPost::kOk);
+  run(20);
+  EXPECT_TRUE(sender.broken());
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_FALSE(ended[0].good);
+  EXPECT_FALSE(ended[1].good);
+  EXPECT_EQ(send("c", 3), FifoPost::kBroken);
+}
+
+TEST_F(MessageFifo, a_peer_that_dies_fails_what_is_under_way) {
+  window.set_faults(0, {.late_ppm = 1'000'000, .late_min = 1ms, .late_max = 1ms});
+  ASSERT_EQ(send("a", 1), FifoPost::kOk);
+  run(2);
+  window.kill(1);
+  run(2);
+  EXPECT_TRUE(sender.broken());
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_FALSE(ended[0].good);
+}
+
+/// Late, overtaking and failing DMA: each record arrives once, in order, or fails and does not arrive.
+TEST_F(MessageFifo, faults_lose_double_and_reorder_nothing) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SeededRandom chance(seed);
+    MemoryWindow faulty(
+        {.window_bytes = {OwnWindow::bytes_for(kSmallFifo), OwnWindow::bytes_for(kSmallFifo)}, .requests = 8},
+        chance);
+    OwnWindow target(faulty.end(1), kSmallFifo);
+    FifoSender from(faulty.end(0), 2);
+    FifoReceiver to(target.fifo(), kSmallFifo.slots, kSmallFifo.slot_bytes);
+    ASSERT_TRUE(from.open(target.anchor()));
+    faulty.set_faults(
+        0,
+        {.fail_ppm = 20'000, .late_ppm = 600'000, .late_min = 1us, .late_max = 100us, .merge_ppm = 500'000});
+    faulty.set_faults(1, {.late_min = 1us, .late_max = 100us, .merge_ppm = 500'000});
+    std::deque<uint64_t> arrived;
+    std::vector<uint64_t> good;
+    uint64_t next = 0;
+    ManualClock time;
+    for (int turn = 0; turn < 20'000 && !from.broken(); ++turn) {
+      time.advance(5us);
+      faulty.end(0).poll(time.now());
+      faulty.end(1).poll(time.now());
+      if (faulty.end(0).take_notification()) from.look();
+      const std::string text(random.below(49), static_cast<char>('a' + next % 26));
+      if (next < 300 && from.send(2, 1, std::as_bytes(std::span(text)), next) == FifoPost::kOk) {
+        ++next;
+      }
+      from.poll(time.now());
+      std::array<DmaCompletion, 8> done;
+      while (const uint32_t count = faulty.end(0).completions(done)) {
+        for (uint32_t i = 0; i < count; ++i) from.complete(done[i].token, done[i].status, time.now());
+      }
+      for (FifoDone one; from.next_done(one);) {
+        if (one.good) good.push_back(one.cookie);
+      }
+      FifoRecord record;
+      if (chance.below(3) == 0 && to.take(record) == FifoTake::kRecord) {
+        const char letter = record.data.empty() ? '-' : static_cast<char>(record.data[0]);
+        for (const std::byte byte : record.data) ASSERT_EQ(static_cast<char>(byte), letter);
+        arrived.push_back(record.data.empty() ? 99 : static_cast<uint64_t>(letter - 'a'));
+        if (to.release()) faulty.end(1).notify();
+      }
+      ASSERT_FALSE(to.broken()) << "seed " << seed;
+    }
+    if (from.broken()) continue;  // three failures of one head: allowed, and rare
+    ASSERT_EQ(next, 300U) << "seed " << seed;
+    ASSERT_EQ(arrived.size(), good.size()) << "seed " << seed;
+    for (size_t i = 0; i < good.size(); ++i) {
+      ASSERT_TRUE(arrived[i] == 99 || arrived[i] == good[i] % 26) << "seed " << seed << " record " << i;
+    }
+    EXPECT_GT(faulty.counts(0).failed, 5U);
+    EXPECT_LT(good.size(), 300U);
+  }
+}
+
+// ---- hostile peers
+
+TEST_F(MessageFifo, a_head_that_cannot_be_breaks_the_receiver) {
+  const auto record_in_slot = encode_slot({0, 1, 1}, 0);
+  std::memcpy(slot(0), record_in_slot.data(), record_in_slot.size());
+  for (const uint64_t head : {uint64_t{5}, uint64_t{1} << 32, UINT64_MAX, uint64_t{1} << 63}) {
+    FifoReceiver fresh(own.fifo(), kSmallFifo.slots, kSmallFifo.slot_bytes);
+    store_window_word(control(kFifoHeadAt), head);
+    FifoRecord record;
+    EXPECT_EQ(fresh.take(record), FifoTake::kBroken) << head;
+    EXPECT_TRUE(fresh.waits()) << "so that its owner sees it";
+  }
+}
+
+TEST_F(MessageFifo, a_head_that_goes_back_breaks_the_receiver) {
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(send("x", i), FifoPost::kOk);
+  run(2);
+  EXPECT_EQ(take(), "x");
+  store_window_word(control(kFifoHeadAt), 0);
+  EXPECT_EQ(take(), "x") << "seen before";
+  EXPECT_EQ(take(), "x");
+  FifoRecord record;
+  EXPECT_EQ(receiver.take(record), FifoTake::kBroken);
+}
+
+TEST_F(MessageFifo, a_length_or_sequence_that_cannot_be_breaks_the_receiver) {
+  const std::vector<std::pair<FifoSlot, uint64_t>> wrong{{{49, 2, 1}, 0},
+                                                         {{UINT32_MAX, 2, 1}, 0},
+                                                         {{0x8000'0000, 2, 1}, 0},
+                                                         {{5, 2, 1}, 1},
+                                                         {{5, 2, 1}, UINT32_MAX}};
+  store_window_word(control(kFifoHeadAt), 1);
+  for (const auto& [header, position] : wrong) {
+    const auto bytes = encode_slot(header, position);
+    std::memcpy(slot(0), bytes.data(), bytes.size());
+    FifoReceiver fresh(own.fifo(), kSmallFifo.slots, kSmallFifo.slot_bytes);
+    FifoRecord record;
+    EXPECT_EQ(fresh.take(record), FifoTake::kBroken) << header.length << " " << position;
+  }
+}
+
+/// What was taken is a private copy: the peer changes the slot afterwards.
+TEST_F(MessageFifo, a_slot_changed_after_it_was_read_changes_nothing) {
+  ASSERT_EQ(send("right", 1), FifoPost::kOk);
+  run(2);
+  FifoRecord record;
+  ASSERT_EQ(receiver.take(record), FifoTake::kRecord);
+  std::memset(slot(0), 0xFF, kSmallFifo.slot_bytes);
+  EXPECT_EQ(record.data.size(), 5U);
+  EXPECT_EQ(std::memcmp(record.data.data(), "right", 5), 0);
+  FifoRecord again;
+  ASSERT_EQ(receiver.take(again), FifoTake::kRecord) << "the same, until it is released";
+  EXPECT_EQ(again.destination, 2U);
+}
+
+TEST_F(MessageFifo, a_tail_that_cannot_be_breaks_the_sender) {
+  for (const uint64_t tail : {uint64_t{5}, UINT64_MAX, uint64_t{1} << 40}) {
+    SeededRandom chance(1);
+    MemoryWindow fresh({.window_bytes = {OwnWindow::bytes_for(kSmallFifo), OwnWindow::bytes_for(kSmallFifo)}},
+                       chance);
+    OwnWindow target(fresh.end(1), kSmallFifo);
+    FifoSender from(fresh.end(0), 2);
+    ASSERT_TRUE(from.open(target.anchor()));
+    const auto turn = [&] {
+      from.poll(clock.now());
+      std::array<DmaCompletion, 8> done;
+      while (const uint32_t count = fresh.end(0).completions(done)) {
+        for (uint32_t i = 0; i < count; ++i) from.complete(done[i].token, done[i].status, clock.now());
+      }
+      for (FifoDone one; from.next_done(one);) {
+      }
+    };
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_EQ(from.send(2, 1, {}, 0), FifoPost::kOk);
+      turn();
+    }
+    store_window_word(target.fifo().data() + kFifoTailAt, tail);
+    EXPECT_EQ(from.send(2, 1, {}, 0), FifoPost::kFull);
+    turn();
+    EXPECT_TRUE(from.broken()) << tail;
+  }
+}
+
+TEST_F(MessageFifo, slots_are_used_again_over_and_over) {
+  uint64_t next = 0;
+  for (uint64_t taken = 0; taken < 100;) {
+    while (next < 100 && send(std::to_string(next), next) == FifoPost::kOk) ++next;
+    run(2);
+    for (std::string text = take(); !text.empty(); text = take()) ASSERT_EQ(text, std::to_string(taken++));
+    run(2);
+  }
+  EXPECT_EQ(ended.size(), 100U);
+  EXPECT_EQ(sender.head(), 100U);
+  EXPECT_EQ(receiver.tail(), 100U);
+}
+
+}  // namespace
+}  // namespace weft::test
