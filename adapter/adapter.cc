@@ -11,6 +11,16 @@
 #include "base/stats_page.h"
 
 namespace weft::adapter {
+namespace {
+
+/// `line` has a `{}` for the value and one for the largest.
+Refusable<> check_size(const char* line, uint32_t value, uint32_t least, uint32_t most) noexcept {
+  if (value >= least && value <= most) return {};
+  return Refusal{Reason::kBadSize, line, value, most};
+}
+
+}  // namespace
+
 ChannelAdapter::ChannelAdapter(const AdapterConfig& config, RandomSource& random)
     : core_(std::make_unique<AdapterCore>(config, random)) {}
 ChannelAdapter::~ChannelAdapter() = default;
@@ -31,17 +41,17 @@ Refusable<PdId> ChannelAdapter::alloc_pd() {
     core_->pds[i] = true;
     return PdId(static_cast<uint32_t>(i));
   }
-  return Refusal{
-      "alloc_pd: all protection domains are in use; release one or raise AdapterLimits::protection_domains"};
+  return Refusal{Reason::kTableFull, "alloc_pd: all are in use; raise AdapterLimits::protection_domains"};
 }
 
 Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
-    return Refusal{"dealloc_pd: no such protection domain"};
-  if (!core_->engine.memory.pd_unused(pd)) return Refusal{"dealloc_pd: regions or keys still belong to it"};
-  if (!core_->srqs.pd_unused(pd)) return Refusal{"dealloc_pd: an SRQ still belongs to it"};
-  if (core_->pd_qps[pd.value()] != 0) return Refusal{"dealloc_pd: a QP still belongs to it"};
+    return Refusal{Reason::kNoSuchObject, "dealloc_pd: no such protection domain"};
+  if (!core_->engine.memory.pd_unused(pd))
+    return Refusal{Reason::kBusy, "dealloc_pd: regions or keys still belong to it"};
+  if (!core_->srqs.pd_unused(pd) || core_->pd_qps[pd.value()] != 0)
+    return Refusal{Reason::kBusy, "dealloc_pd: an SRQ or a QP still belongs to it"};
   core_->pds[pd.value()] = false;
   core_->engine.memory.free_pd(pd);
   if (core_->engine.spaces != nullptr) core_->engine.spaces->free_pd(pd);
@@ -65,20 +75,25 @@ AddressSpaces& ChannelAdapter::use_manager(MemoryManager& manager) {
   return *engine.spaces;
 }
 
+Refusable<std::unique_ptr<CompletionQueue>> ChannelAdapter::make_cq(uint32_t cqes) const {
+  constexpr const char* kLine = "create_cq: {} entries; 1 to {} are possible";
+  if (Refusable<> good = check_size(kLine, cqes, 1, limits().cqes_per_queue); !good) return good.error();
+  return std::make_unique<CompletionQueue>(cqes);
+}
+
 Refusable<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
-  if (cqes == 0 || cqes > limits().cqes_per_queue) {
-    core_->engine.count(AdapterCounter::kAgentCalls);
-    return Refusal{"create_cq: {} entries; 1 to {} are possible", cqes, limits().cqes_per_queue};
-  }
-  return create_cq(std::make_unique<CompletionQueue>(cqes), vector);
+  Refusable<std::unique_ptr<CompletionQueue>> made = make_cq(cqes);
+  if (made.ok()) return create_cq(std::move(*made), vector);
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  return made.error();
 }
 
 Refusable<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue>&& made,
                                                       uint32_t vector) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (vector >= limits().completion_vectors) {
-    return Refusal{"create_cq: there are {} completion vectors, from 0", limits().completion_vectors};
-  }
+  if (vector >= limits().completion_vectors)
+    return Refusal{Reason::kNoSuchObject, "create_cq: comp_vector {}; there are {}, from 0", vector,
+                   limits().completion_vectors};
   for (uint32_t i = 0; i < limits().completion_queues; ++i) {
     if (i == core_->cqs.size()) core_->cqs.emplace_back();
     if (core_->cqs[i] != nullptr) continue;
@@ -86,22 +101,28 @@ Refusable<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<Completion
     core_->cqs[i]->join(i, core_->engine.notified);
     return core_->cqs[i].get();
   }
-  return Refusal{"create_cq: all completion queues are in use; raise AdapterLimits::completion_queues"};
+  return Refusal{Reason::kTableFull, "create_cq: all are in use; raise AdapterLimits::completion_queues"};
+}
+
+Refusable<FixedRing<WorkCompletion>> ChannelAdapter::room_for_cq(uint32_t cqes) const {
+  constexpr const char* kLine = "resize_cq: {} entries; 1 to {} are possible";
+  if (Refusable<> good = check_size(kLine, cqes, 1, limits().cqes_per_queue); !good) return good.error();
+  return CompletionQueue::room_for(cqes);
 }
 
 Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
-  if (cqes == 0 || cqes > limits().cqes_per_queue) {
-    core_->engine.count(AdapterCounter::kAgentCalls);
-    return Refusal{"resize_cq: {} entries; 1 to {} are possible", cqes, limits().cqes_per_queue};
-  }
-  FixedRing<WorkCompletion> room = CompletionQueue::room_for(cqes);
-  return resize_cq(cq, room);
+  Refusable<FixedRing<WorkCompletion>> room = room_for_cq(cqes);
+  if (room.ok()) return resize_cq(cq, *room);
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  return room.error();
 }
 
 Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (!core_->owns(&cq)) return Refusal{"resize_cq: the CQ belongs to another adapter"};
-  if (!cq.resize(room)) return Refusal{"resize_cq: {} entries wait to be polled", cq.fill()};
+  if (!core_->owns(&cq))
+    return Refusal{Reason::kForeignObject, "resize_cq: the CQ belongs to another adapter"};
+  if (!cq.resize(room))
+    return Refusal{Reason::kBadSize, "resize_cq: {} entries wait to be polled", cq.fill()};
   return {};
 }
 
@@ -112,8 +133,10 @@ Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq) {
 
 Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (!core_->owns(cq)) return Refusal{"destroy_cq: the CQ belongs to another adapter"};
-  if (cq->users != 0) return Refusal{"destroy_cq: QPs still complete there; destroy them first"};
+  if (!core_->owns(cq))
+    return Refusal{Reason::kForeignObject, "destroy_cq: the CQ belongs to another adapter"};
+  if (cq->users != 0)
+    return Refusal{Reason::kBusy, "destroy_cq: QPs still complete there; destroy them first"};
   core_->engine.notified.remove(cq);
   core_->engine.events.drop(cq->events);
   memory = std::move(core_->cqs[cq->index()]);
@@ -121,90 +144,100 @@ Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<Comp
 }
 
 Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& row) const {
-  const AdapterLimits& most = engine.config.limits;
   if (config.send_cq == nullptr || config.recv_cq == nullptr)
-    return Refusal{"create_qp: needs a CQ for each queue"};
+    return Refusal{Reason::kMissingObject, "create_qp: needs a CQ for each queue"};
   if (!owns(config.send_cq) || !owns(config.recv_cq))
-    return Refusal{"create_qp: a CQ belongs to another adapter"};
+    return Refusal{Reason::kForeignObject, "create_qp: a CQ belongs to another adapter"};
   if (config.pd.value() >= pds.size() || !pds[config.pd.value()])
-    return Refusal{"create_qp: no such protection domain"};
+    return Refusal{Reason::kNoSuchObject, "create_qp: no such protection domain"};
   if (config.srq != nullptr && !srqs.owns(config.srq))
-    return Refusal{"create_qp: the SRQ belongs to another adapter"};
+    return Refusal{Reason::kForeignObject, "create_qp: the SRQ belongs to another adapter"};
   if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
-    return Refusal{"create_qp: the SRQ serves the targets of an XRC domain"};
-  const bool receives = row.has_recv_queue;
-  if (!receives && config.srq != nullptr)
-    return Refusal{"create_qp: an XRC initiator takes no SRQ, as it receives nothing"};
-  if (config.send_wqes == 0 || (receives && config.recv_wqes == 0 && config.srq == nullptr) ||
-      config.send_wqes > most.wqes_per_queue || config.recv_wqes > most.wqes_per_queue ||
-      config.sges > most.sges_per_wqe) {
-    return Refusal{"create_qp: more WQEs or segments than AdapterLimits allow, or none"};
-  }
+    return Refusal{Reason::kNotOfService, "create_qp: the SRQ serves the targets of an XRC domain"};
+  if (!row.has_recv_queue && config.srq != nullptr)
+    return Refusal{Reason::kNotOfService, "create_qp: an XRC initiator takes no SRQ, as it receives nothing"};
   return {};
 }
 
+Refusable<> AdapterCore::check_sizes(const QpConfig& config, const ServiceRow& row) const {
+  const AdapterLimits& most = engine.config.limits;
+  const uint32_t receives_least = row.has_recv_queue && config.srq == nullptr ? 1 : 0;
+  Refusable<> good =
+      check_size("create_qp: max_send_wr {}; 1 to {} are possible", config.send_wqes, 1, most.wqes_per_queue);
+  if (good.ok())
+    good = check_size("create_qp: max_recv_wr {}; at most {} are possible", config.recv_wqes, receives_least,
+                      most.wqes_per_queue);
+  if (good.ok())
+    good = check_size("create_qp: max_send_sge or max_recv_sge {}; at most {} are possible", config.sges, 0,
+                      most.sges_per_wqe);
+  return good;
+}
+
 /// Fills in what an XRC QP has instead of its own queues, and checks the rest.
-Refusable<> AdapterCore::check_qp(QpConfig& config) {
-  const ServiceRow* row = services.find(config.type);
-  if (row == nullptr) return Refusal{"create_qp: the adapter has no such service"};
-  if (!row->has_recv_queue && config.recv_cq == nullptr && !row->serves_domain)
-    config.recv_cq = config.send_cq;
-  if (row->serves_domain) {
-    if (!srqs.has(config.xrcd)) return Refusal{"create_qp: no such XRC domain"};
+Refusable<> AdapterCore::check_qp(QpConfig& config, const ServiceRow& row) {
+  if (!row.has_recv_queue && config.recv_cq == nullptr && !row.serves_domain) config.recv_cq = config.send_cq;
+  if (row.serves_domain) {
+    if (!srqs.has(config.xrcd)) return Refusal{Reason::kNoSuchObject, "create_qp: no such XRC domain"};
     if (config.send_cq != nullptr || config.recv_cq != nullptr || config.srq != nullptr ||
         config.pd != PdId())
-      return Refusal{"create_qp: an XRC target has neither queues nor a protection domain"};
+      return Refusal{Reason::kNotOfService,
+                     "create_qp: an XRC target has neither queues nor a protection domain"};
     config.send_cq = config.recv_cq = &no_cq;
   } else if (config.xrcd != XrcdId()) {
-    return Refusal{"create_qp: only XRC targets belong to an XRC domain"};
-  } else if (Refusable<> good = check_queues(config, *row); !good) {
+    return Refusal{Reason::kNotOfService, "create_qp: only XRC targets belong to an XRC domain"};
+  } else if (Refusable<> good = check_queues(config, row); !good) {
     return good;
   }
-  if (config.ack_mode == AckMode::kStrict && !row->acknowledged)
-    return Refusal{"create_qp: strict ack_mode needs a service with acknowledgements"};
-  if (config.packet_crc && !row->connected)
-    return Refusal{"create_qp: only packets of connected services carry a CRC"};
-  if (config.packet_crc && !row->has_packet_crc) return Refusal{"create_qp: packets of XRC carry no CRC"};
-  if (config.grh_space && !row->has_grh_space)
-    return Refusal{"create_qp: only receives of UD have room for a global header"};
-  if (config.raw_ipv6 && !row->takes_raw_frames)
-    return Refusal{"create_qp: only messages of RAW are IPv6 packets"};
+  if (config.ack_mode == AckMode::kStrict && !row.acknowledged)
+    return Refusal{Reason::kNotOfService, "create_qp: strict ack_mode needs a service with acknowledgements"};
+  if (config.packet_crc && !row.connected)
+    return Refusal{Reason::kNotOfService, "create_qp: only packets of connected services carry a CRC"};
+  if (config.packet_crc && !row.has_packet_crc)
+    return Refusal{Reason::kNotOfService, "create_qp: packets of XRC carry no CRC"};
+  if (config.grh_space && !row.has_grh_space)
+    return Refusal{Reason::kNotOfService, "create_qp: only receives of UD have room for a global header"};
+  if (config.raw_ipv6 && !row.takes_raw_frames)
+    return Refusal{Reason::kNotOfService, "create_qp: only messages of RAW are IPv6 packets"};
   return {};
 }
 
 Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
   QpConfig config = wanted;
-  if (const Refusable<> good = core_->check_qp(config); !good) {
-    core_->engine.count(AdapterCounter::kAgentCalls);
-    return good.error();
-  }
-  return create_qp(wanted, make_qp(config));
+  const ServiceRow* row = core_->services.find(config.type);
+  const Refusable<> good = row != nullptr ? core_->check_qp(config, *row) : Refusable<>();
+  Refusable<QpMemory> made = good.ok() ? make_qp(wanted) : Refusable<QpMemory>(good.error());
+  if (made.ok()) return create_qp(std::move(*made));
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  return made.error();
 }
 
-QpMemory ChannelAdapter::make_qp(const QpConfig& config) const {
+Refusable<QpMemory> ChannelAdapter::make_qp(const QpConfig& config) const {
   const ServiceRow* row = core_->services.find(config.type);
-  if (row == nullptr) row = all_services().front();  // any row: create_qp() will refuse the QP
+  if (row == nullptr) return Refusal{Reason::kNoService, "create_qp: the adapter has no such service"};
+  if (!row->serves_domain)
+    if (Refusable<> good = core_->check_sizes(config, *row); !good) return good.error();
   return QpMemory(std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes).release());
 }
 
-Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted, QpMemory&& memory) {
+Refusable<QueuePair*> ChannelAdapter::create_qp(QpMemory&& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
-  QpConfig config = wanted;
-  if (const Refusable<> good = core_->check_qp(config); !good) return good.error();
+  QpConfig config = memory->config;
+  if (const Refusable<> good = core_->check_qp(config, *memory->row); !good) return good.error();
   Qpn number = config.wanted_qpn;
   if (number == kQpnAny) {
     number = core_->numbers.take(engine.now);
     if (number == kQpnAny) {
       return Refusal{
+          Reason::kTableFull,
           "create_qp: all QP numbers are in use or not yet reusable; raise AdapterLimits::queue_pairs"};
     }
   } else if (number != kQpnGsi || config.type != QpType::kUd) {
-    return Refusal{"create_qp: only QP 1, a UD QP, can be asked for by number"};
+    return Refusal{Reason::kNotOfService, "create_qp: only QP 1, a UD QP, can be asked for by number"};
   } else if (config.port == 0 || config.port > engine.ports.size()) {
-    return Refusal{"create_qp: QP 1 of a port that does not exist"};
+    return Refusal{Reason::kNoSuchObject, "create_qp: QP 1 of a port that does not exist"};
   } else if (core_->engine.qps.place_of(number, config.port) != nullptr) {
-    return Refusal{"create_qp: QP 1 of this port exists already"};
+    return Refusal{Reason::kTaken, "create_qp: QP 1 of this port exists already"};
   }
   auto& slot = core_->engine.qps.place_of(number, config.port);
   slot.reset(memory.release());
@@ -236,11 +269,12 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp) {
 Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
   Engine& engine = core_->engine;
   engine.count(AdapterCounter::kAgentCalls);
-  if (qp->owner != &engine) return Refusal{"destroy_qp: the QP belongs to another adapter"};
+  if (qp->owner != &engine)
+    return Refusal{Reason::kForeignObject, "destroy_qp: the QP belongs to another adapter"};
   if (qp->row->takes_raw_frames && core_->protocols.has(*qp))
-    return Refusal{"destroy_qp: the QP is registered for a protocol"};
+    return Refusal{Reason::kBusy, "destroy_qp: the QP is registered for a protocol"};
   if (qp->row->joins_groups && engine.groups.has(*qp))
-    return Refusal{"destroy_qp: the QP is member of a multicast group; detach it first"};
+    return Refusal{Reason::kBusy, "destroy_qp: the QP is member of a multicast group; detach it first"};
   qp->service->say_last_words(*qp);
   qp->service->forget(*qp);
   forget_everything(engine, *qp);
@@ -264,7 +298,7 @@ void ChannelAdapter::say_last_words() noexcept {
 
 ModifyResult ChannelAdapter::modify_qp(QueuePair& qp, const QpAttr& attr, uint32_t mask) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  return qp.owner == &core_->engine ? core_->modify(qp, attr, mask) : ModifyResult::kBadValue;
+  return qp.owner == &core_->engine ? core_->modify(qp, attr, mask) : Reason::kForeignObject;
 }
 
 QpAttr ChannelAdapter::query_qp(const QueuePair& qp) const {
@@ -341,11 +375,12 @@ bool ChannelAdapter::port_up(uint8_t port) const noexcept {
 
 Refusable<> ChannelAdapter::set_lid(uint8_t port, Lid base, uint8_t lmc) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (port == 0 || port > ports()) return Refusal{"set_lid: no such port"};
+  if (port == 0 || port > ports()) return Refusal{Reason::kNoSuchObject, "set_lid: no such port"};
   AdapterPort& at = *core_->engine.ports[port - 1U];
-  if (!at.linked()) return Refusal{"set_lid: the link is down"};
+  if (!at.linked()) return Refusal{Reason::kWrongMoment, "set_lid: the link is down"};
   if (lmc > kLmcMax || base == kLidNone || is_multicast(base) || (base.value() & ((1U << lmc) - 1)) != 0)
-    return Refusal{"set_lid: not a unicast LID, LMC above 7, or LID bits below the LMC set"};
+    return Refusal{Reason::kBadAddress,
+                   "set_lid: not a unicast LID, LMC above 7, or LID bits below the LMC set"};
   at.set_lid(base, lmc);
   core_->port_changed(at, AsyncEventKind::kLidChange);
   return {};
@@ -353,10 +388,10 @@ Refusable<> ChannelAdapter::set_lid(uint8_t port, Lid base, uint8_t lmc) {
 
 Refusable<> ChannelAdapter::set_port_state(uint8_t port, PortState state) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (port == 0 || port > ports()) return Refusal{"set_port_state: no such port"};
+  if (port == 0 || port > ports()) return Refusal{Reason::kNoSuchObject, "set_port_state: no such port"};
   AdapterPort& at = *core_->engine.ports[port - 1U];
   if (!at.linked() || state == PortState::kDown)
-    return Refusal{"set_port_state: only the link can make the port Down"};
+    return Refusal{Reason::kWrongMoment, "set_port_state: only the link can make the port Down"};
   const bool was_up = at.up();
   at.set_state(state);
   if (at.up() != was_up)
@@ -366,11 +401,11 @@ Refusable<> ChannelAdapter::set_port_state(uint8_t port, PortState state) {
 
 Refusable<> ChannelAdapter::set_service_lanes(uint8_t port, const ServiceLanes& lanes) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (port == 0 || port > ports()) return Refusal{"set_service_lanes: no such port"};
+  if (port == 0 || port > ports()) return Refusal{Reason::kNoSuchObject, "set_service_lanes: no such port"};
   AdapterPort& at = *core_->engine.ports[port - 1U];
   for (const VirtualLane lane : lanes) {
     if (lane.value() >= std::max(at.info().lanes, 1U))
-      return Refusal{"set_service_lanes: the link has no such lane"};
+      return Refusal{Reason::kNoSuchObject, "set_service_lanes: the link has no such lane"};
   }
   at.set_lanes(lanes);
   core_->begin_sweep();
@@ -379,9 +414,9 @@ Refusable<> ChannelAdapter::set_service_lanes(uint8_t port, const ServiceLanes& 
 
 Refusable<> ChannelAdapter::set_pkeys(uint8_t port, std::span<const uint16_t> pkeys) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  if (port == 0 || port > ports()) return Refusal{"set_pkeys: no such port"};
+  if (port == 0 || port > ports()) return Refusal{Reason::kNoSuchObject, "set_pkeys: no such port"};
   if (pkeys.empty() || pkeys.size() > kPkeysPerPort)
-    return Refusal{"set_pkeys: a port has 1 to {} partitions", kPkeysPerPort};
+    return Refusal{Reason::kBadSize, "set_pkeys: a port has 1 to {} partitions", kPkeysPerPort};
   core_->set_pkeys(*core_->engine.ports[port - 1U], pkeys);
   return {};
 }
@@ -394,26 +429,33 @@ std::span<const uint16_t> ChannelAdapter::pkeys(uint8_t port) const noexcept {
 Refusable<> ChannelAdapter::attach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (qp.owner != &core_->engine || !qp.row->joins_groups)
-    return Refusal{"attach_mcast: only UD QPs of this adapter can be members"};
-  if (!is_multicast(lid) || !is_multicast(gid)) return Refusal{"attach_mcast: no multicast LID or Gid"};
+    return Refusal{Reason::kNotOfService, "attach_mcast: only UD QPs of this adapter can be members"};
+  if (!is_multicast(lid) || !is_multicast(gid))
+    return Refusal{Reason::kBadAddress, "attach_mcast: no multicast LID or Gid"};
   if (!core_->engine.groups.attach(qp.port, lid, {gid, &qp}))
-    return Refusal{"attach_mcast: no more memberships; raise AdapterLimits::multicast_members"};
+    return Refusal{Reason::kTableFull,
+                   "attach_mcast: no more memberships; raise AdapterLimits::multicast_members"};
   return {};
 }
 
 Refusable<> ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->engine.groups.detach(qp.port, lid, {gid, &qp}))
-    return Refusal{"detach_mcast: the QP is not a member of the group"};
+    return Refusal{Reason::kNotMember, "detach_mcast: the QP is not a member of the group"};
   return {};
+}
+
+void ChannelAdapter::leave_groups(QueuePair& qp) noexcept {
+  core_->engine.groups.leave(qp);
 }
 
 Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (qp.owner != &core_->engine || !qp.row->takes_raw_frames)
-    return Refusal{"register_protocol: only RAW QPs of this adapter take raw frames"};
+    return Refusal{Reason::kNotOfService, "register_protocol: only RAW QPs of this adapter take raw frames"};
   if (!core_->protocols.add({qp.port, next_header, address}, qp))
     return Refusal{
+        Reason::kTaken,
         "register_protocol: another QP has the protocol, or all AdapterLimits::raw_protocols are in use"};
   return {};
 }
@@ -421,21 +463,22 @@ Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header
 Refusable<> ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (!core_->protocols.remove({qp.port, next_header, address}, qp))
-    return Refusal{"unregister_protocol: the QP is not registered for it"};
+    return Refusal{Reason::kNotMember, "unregister_protocol: the QP is not registered for it"};
   return {};
 }
 
 Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
-    return Refusal{"make_ah: no such protection domain"};
-  if (attr.port == 0 || attr.port > ports()) return Refusal{"make_ah: no such port"};
+    return Refusal{Reason::kNoSuchObject, "make_ah: no such protection domain"};
+  if (attr.port == 0 || attr.port > ports()) return Refusal{Reason::kNoSuchObject, "make_ah: no such port"};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
-    return Refusal{"make_ah: LID or service level out of range"};
+    return Refusal{Reason::kBadAddress, "make_ah: dlid {} or sl {} is out of range", attr.dlid.value(),
+                   attr.sl.value()};
   if (is_multicast(attr.dlid) && attr.is_global != is_multicast(attr.route.dgid))
-    return Refusal{"make_ah: with a multicast LID the global route must name a group"};
+    return Refusal{Reason::kBadAddress, "make_ah: with a multicast LID the global route must name a group"};
   if (attr.is_global && (attr.route.flow_label >> 20) != 0)
-    return Refusal{"make_ah: a flow label has 20 bits"};
+    return Refusal{Reason::kBadAddress, "make_ah: a flow label has 20 bits"};
   return AddressHandle{.pd = pd, .attr = attr};
 }
 

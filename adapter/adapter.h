@@ -59,12 +59,15 @@ class ChannelAdapter {
   AddressSpaces& use_manager(MemoryManager& manager);
   /// `vector` must be below AdapterLimits::completion_vectors. All queues of an adapter are served alike.
   Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same for a queue whose memory was allocated before, on any thread. If the call is refused, the
-  /// caller keeps the queue.
+  /// The same in two steps: make_cq() checks the size and allocates memory, on any thread; create_cq() enters
+  /// the queue into the adapter. If that is refused, the caller keeps the queue.
+  Refusable<std::unique_ptr<CompletionQueue>> make_cq(uint32_t cqes) const;
   Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
   /// Changes the number of entries. Refused, without any change, when more entries wait.
   Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
-  /// The same with memory allocated before. On success `room` holds the old memory.
+  /// The same in two steps, of which the first may be called by any thread. On success `room` holds the old
+  /// memory.
+  Refusable<FixedRing<WorkCompletion>> room_for_cq(uint32_t cqes) const;
   Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
   /// Refused while a QP completes there.
   Refusable<> destroy_cq(CompletionQueue* cq);
@@ -73,11 +76,11 @@ class ChannelAdapter {
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Refusable<QueuePair*> create_qp(const QpConfig& config);
-  /// The same in two steps: make_qp() allocates memory for a QP and its queues, on any thread; create_qp()
-  /// enters the QP into the adapter. Only the second step checks the configuration. If it refuses, the caller
-  /// keeps the memory.
-  [[nodiscard]] QpMemory make_qp(const QpConfig& config) const;
-  Refusable<QueuePair*> create_qp(const QpConfig& wanted, QpMemory&& memory);
+  /// The same in two steps: make_qp() checks service and sizes and allocates memory for a QP and its
+  /// queues, on any thread; create_qp() checks the rest and enters the QP into the adapter. If it refuses,
+  /// the caller keeps the memory.
+  Refusable<QpMemory> make_qp(const QpConfig& config) const;
+  Refusable<QueuePair*> create_qp(QpMemory&& memory);
   /// Flushes nothing: queued requests and unpolled completions of the QP are dropped, as with RESET. To get
   /// them, move the QP to kErr and poll first.
   Refusable<> destroy_qp(QueuePair* qp);
@@ -130,6 +133,8 @@ class ChannelAdapter {
   /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
   Refusable<> detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
+  /// Removes it from all its groups.
+  void leave_groups(QueuePair& qp) noexcept;
   /// This RAW QP gets the IPv6 datagrams of an upper-level protocol for `address`, which come as raw frames
   /// for kQpnByProtocol (SAN-XPORT-16). Datagrams without a registered QP are dropped. A registered QP cannot
   /// be destroyed.

@@ -140,7 +140,7 @@ void AdapterCore::sweep() noexcept {
 void AdapterCore::tell(QueuePair& qp) noexcept {
   const bool lives = qp.state != QpState::kReset && qp.state != QpState::kErr;
   if (lives && (qp.config.send_cq->fails_users || qp.config.recv_cq->fails_users)) {
-    return fail_qp(qp, WcStatus::kFatal, Reason::kCqOverrun);  // a completion of the QP was lost
+    return fail_qp(qp, Reason::kCqOverrun);  // a completion of the QP was lost
   }
   const AdapterPort& port = engine.port_of(qp);
   const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
@@ -158,7 +158,7 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
 void AdapterCore::renew(QueuePair& qp) noexcept {
   (void)engine.path_ready(qp);
   // Packets in flight were cut for another cell size and cannot be repeated.
-  if (qp.other_cells) return fail_qp(qp, WcStatus::kFatal, Reason::kCellsChanged);
+  if (qp.other_cells) return fail_qp(qp, Reason::kCellsChanged);
   engine.schedule.wait_no_more(qp);
   if (!qp.abilities().finish_send) return;
   qp.service->repeat_by_new_link(qp);
@@ -167,8 +167,8 @@ void AdapterCore::renew(QueuePair& qp) noexcept {
 
 void AdapterCore::expire(QueuePair& qp) noexcept {
   if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
-  qp.service->fail_oldest(qp, {WcStatus::kRetryExceeded, Reason::kPortDown});
-  fail_qp(qp, WcStatus::kRetryExceeded, Reason::kPortDown);
+  qp.service->fail_oldest(qp, {Reason::kPortDown});
+  fail_qp(qp, Reason::kPortDown);
 }
 
 /// The QP's path is of no use any more: switches to the alternate path and repeats missing packets there.
@@ -360,9 +360,9 @@ void AdapterCore::flush_ports() noexcept {
 }
 
 /// Moves a QP to the error state for a reason outside its own work.
-void AdapterCore::fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcept {
+void AdapterCore::fail_qp(QueuePair& qp, Reason reason) noexcept {
   if (qp.state != QpState::kErr) engine.report(qp, {.reason = reason});
-  enter_error(engine, qp, AsyncEventKind::kQpFatal, status);
+  enter_error(engine, qp, AsyncEventKind::kQpFatal, rule_of(reason).status);
   qp.service->forget(qp);
 }
 
@@ -383,21 +383,21 @@ Instant AdapterCore::deadline() const noexcept {
 /// of those of half-received packets.
 ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, uint32_t mask) const noexcept {
   const bool to_port = (mask & kQpAttrPort) != 0;
-  if ((mask & kQpAttrCurState) != 0 && attr.cur_state != qp.state) return ModifyResult::kBadValue;
+  if ((mask & kQpAttrCurState) != 0 && attr.cur_state != qp.state) return Reason::kOtherState;
   const ModifyResult migration = check_migration(engine, qp, attr, mask);
   if (migration != ModifyResult::kOk) return migration;
   if (to_port && attr.port != qp.port && (engine.groups.has(qp) || protocols.has(qp)))
-    return ModifyResult::kBadValue;
+    return Reason::kBoundToPort;
   if ((mask & kQpAttrPkeyIndex) != 0) {
     const AdapterPort& at = *engine.ports[(to_port ? attr.port : qp.port) - 1U];
-    if ((at.pkeys()[attr.pkey_index] & ~kPkeyFullMember) == 0) return ModifyResult::kBadValue;
+    if ((at.pkeys()[attr.pkey_index] & ~kPkeyFullMember) == 0) return Reason::kNoPartition;
   }
-  if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return ModifyResult::kBadValue;
+  if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return Reason::kBoundToPort;
   if (qp.state != QpState::kSqd || (mask & (kQpAttrAddress | kQpAttrPort)) == 0) return ModifyResult::kOk;
-  if (!Completer::drained(qp)) return ModifyResult::kBadTransition;
+  if (!Completer::drained(qp)) return Reason::kNotDrained;
   const AdapterPort& port = *engine.ports[(to_port ? attr.port : qp.port) - 1U];
   const bool other_cells = port.known() && qp.path.segment_bytes != port.info().cell_payload_bytes;
-  return to_port && other_cells ? ModifyResult::kBadValue : ModifyResult::kOk;
+  return to_port && other_cells ? Reason::kOtherCells : Reason::kOk;
 }
 
 /// The QP that has registered for a raw frame's next header and destination (SAN-XPORT-16).

@@ -39,7 +39,9 @@ class AdapterCore {
   void set_pkeys(AdapterPort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
   /// Checks a QP's configuration and fills in optional values.
-  [[nodiscard]] Refusable<> check_qp(QpConfig& config);
+  /// Limits only, which never change: may be called by any thread.
+  [[nodiscard]] Refusable<> check_sizes(const QpConfig& config, const ServiceRow& row) const;
+  [[nodiscard]] Refusable<> check_qp(QpConfig& config, const ServiceRow& row);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;
   }
@@ -70,7 +72,7 @@ class AdapterCore {
   void tell(QueuePair& qp) noexcept;
   void renew(QueuePair& qp) noexcept;
   void expire(QueuePair& qp) noexcept;
-  void fail_qp(QueuePair& qp, WcStatus status, Reason reason) noexcept;
+  void fail_qp(QueuePair& qp, Reason reason) noexcept;
 
   [[nodiscard]] Refusable<> check_queues(const QpConfig& config, const ServiceRow& row) const;
   void take_cell(const AdapterPort& port, std::span<const std::byte> bytes, CellView& cell) noexcept;

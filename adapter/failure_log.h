@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 
-#include "adapter/memory/access.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/fixed_ring.h"
@@ -15,19 +14,9 @@
 
 namespace weft::adapter {
 
-/// Reason of a refused access: for a request of this side, a message of the peer, and a bind.
-[[nodiscard]] constexpr Reason local_reason(AccessFault fault) noexcept {
-  return static_cast<Reason>(static_cast<uint16_t>(Reason::kLocalMemory) + static_cast<uint16_t>(fault));
-}
-[[nodiscard]] constexpr Reason remote_reason(AccessFault fault) noexcept {
-  return static_cast<Reason>(static_cast<uint16_t>(Reason::kRemoteMemory) + static_cast<uint16_t>(fault));
-}
-[[nodiscard]] constexpr Reason bind_reason(AccessFault fault) noexcept {
-  return static_cast<Reason>(static_cast<uint16_t>(Reason::kBind) + static_cast<uint16_t>(fault));
-}
 /// Code for `imm` of a failed completion, which has no other room for it.
-[[nodiscard]] constexpr uint32_t code_of(Reason reason) noexcept {
-  return static_cast<uint32_t>(reason);
+[[nodiscard]] inline uint32_t code_of(Reason reason) noexcept {
+  return rule_of(reason).code;
 }
 
 [[nodiscard]] FailedWork work_of(WcOpcode opcode) noexcept;

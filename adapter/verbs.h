@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "messages/failure.h"
 #include "messages/global_header.h"
 #include "messages/ids.h"
 
@@ -199,46 +200,12 @@ struct RecvRequest {
   std::span<const Sge> sges{};  // copied by the post
 };
 
-enum class PostResult : uint8_t {
-  kOk,
-  kWouldBlock,  // the queue is full; nothing was posted
-  kBadState,
-  kBadOpcode,      // this service or queue does not have the operation
-  kNoDestination,  // PUSH-CHAN-05
-  kNoRemoteKey,    // PUSH-RDMAW-01: address or handle missing
-  kBadSges,        // none for a request that moves data, or some for one that moves none
-  kTooManySges,    // more than the queue was made for
-  kBadAtomic,      // the segments of an atomic must have 8 bytes
-  kTooLong,        // longer than the service allows (PUSH-CELL-06)
-  kInlineTooLong,  // more inline data than the queue was made for
-  kCount,
-};
-[[nodiscard]] std::string_view to_string(PostResult result) noexcept;
+/// Result of a post: kOk, or a reason of posts.
+using PostResult = Reason;
 
 // ---- completions --------------------
 
-/// Numbers as in enum ibv_wc_status.
-enum class WcStatus : uint8_t {
-  kSuccess = 0,
-  kLocalLength = 1,
-  kLocalQpOperation = 2,
-  kLocalEecOperation = 3,
-  kLocalProtection = 4,
-  kFlushed = 5,
-  kMwBind = 6,
-  kBadResponse = 7,
-  kLocalAccess = 8,
-  kRemoteInvalidRequest = 9,
-  kRemoteAccess = 10,
-  kRemoteOperation = 11,
-  kRetryExceeded = 12,
-  kRnrRetryExceeded = 13,
-  kRemoteAborted = 17,
-  kFatal = 19,
-  kResponseTimeout = 20,
-  kGeneral = 21,
-};
-[[nodiscard]] std::string_view to_string(WcStatus status) noexcept;
+using weft::WcStatus;
 
 /// Numbers as in enum ibv_wc_opcode; kRdataIndicate is Weft's own (O-06).
 enum class WcOpcode : uint8_t {
@@ -391,14 +358,7 @@ struct QpAttr {
 [[nodiscard]] AhAttr ah_attr_from(const WorkCompletion& completion, uint8_t port,
                                   std::span<const std::byte> receive) noexcept;
 
-enum class ModifyResult : uint8_t {
-  kOk,
-  kBadTransition,
-  kMissingAttribute,
-  kUnexpectedAttribute,
-  kBadValue,
-  kCount
-};
-[[nodiscard]] std::string_view to_string(ModifyResult result) noexcept;
+/// Result of a change of a QP: kOk, or a reason of changes.
+using ModifyResult = Reason;
 
 }  // namespace weft::adapter

@@ -86,4 +86,9 @@ using Status = Result<void>;
 template <class T = void>
 using Refusable = Result<T, Refusal>;
 
+template <class T>
+[[nodiscard]] Reason reason_of(const Refusable<T>& result) noexcept {
+  return result.ok() ? Reason::kOk : result.error().reason();
+}
+
 }  // namespace weft

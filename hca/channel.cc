@@ -71,10 +71,14 @@ Answer CompletionChannel::release() noexcept {
 
 // ---- CQ --------------------
 
+void Cq::enter(adapter::CompletionQueue* queue) noexcept {
+  queue->events.user = as_user();
+  if (channel_ != nullptr) ++channel_->books.users;
+}
+
 int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   DeviceCore& device = core();
-  if (device.forked()) return -1;
-  if (device.lock.is_mine()) return 0;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why == Answer::kForked ? -1 : 0;
   Hold hold(device);
   at = hold.now();
   uint32_t taken = device.adapter.poll_cq(queue(), out);
@@ -89,8 +93,7 @@ int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
 
 int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
   DeviceCore& device = core();
-  if (device.forked()) return -1;
-  if (device.lock.is_mine()) return 0;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why == Answer::kForked ? -1 : 0;
   Hold hold(device);
   if (queue().fill() == 0 || ++taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
@@ -102,8 +105,7 @@ int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
 
 Answer Cq::arm(bool solicited_only) noexcept {
   DeviceCore& device = core();
-  if (device.forked()) return Answer::kForked;
-  if (device.lock.is_mine()) return Answer::kReentered;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   device.caller_turn(hold.now());
   device.adapter.arm_cq(queue(), solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
@@ -129,20 +131,19 @@ void Cq::notify() noexcept {
 
 Answer Cq::resize(uint32_t cqes) noexcept {
   if (core().forked()) return Answer::kForked;
-  if (cqes == 0 || cqes > core().adapter.limits().cqes_per_queue) return Answer::kInvalid;
-  FixedRing<adapter::WorkCompletion> room;  // allocated, and the old ring freed, outside the lock
   try {
-    room = adapter::CompletionQueue::room_for(cqes);
+    auto room = core().adapter.room_for_cq(cqes);  // allocated, and the old ring freed, outside the lock
+    if (!room) return reason_of(room);
+    const Hold hold(core());
+    return reason_of(core().adapter.resize_cq(queue(), *room));
   } catch (const std::bad_alloc&) {
     return Answer::kNoMemory;
   }
-  const Hold hold(core());
-  return core().adapter.resize_cq(queue(), room) ? Answer::kOk : Answer::kInvalid;
 }
 
 Answer Cq::release() noexcept {
   DeviceCore& device = core();
-  if (!device.adapter.destroy_cq(&queue(), memory_)) return Answer::kBusy;
+  if (const auto ended = device.adapter.destroy_cq(&queue(), memory_); !ended) return reason_of(ended);
   if (channel_ == nullptr) return Answer::kOk;
   channel_->forget(*this);
   --channel_->books.users;

@@ -65,12 +65,13 @@ class Cq final : public NotifiedObject {
   /// Acknowledges events that get_event() returned.
   void ack_events(uint32_t count) noexcept;
   [[nodiscard]] adapter::CqInfo query() const noexcept;
-  /// Changes the number of entries. kInvalid when the number is out of range or less than the entries in the
+  /// Changes the number of entries. kBadSize when the number is out of range or less than the entries in the
   /// queue.
   [[nodiscard]] Answer resize(uint32_t cqes) noexcept;
   [[nodiscard]] CompletionChannel* channel() const noexcept { return channel_; }
 
   // ---- hca/ alone, under the device's lock --------------------
+  void enter(adapter::CompletionQueue* queue) noexcept;
   [[nodiscard]] Answer release() noexcept override;
   void notify() noexcept override;
   struct Waiting {

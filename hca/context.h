@@ -23,25 +23,26 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<ProtectionDomain> alloc_pd();
   [[nodiscard]] Made<CompletionChannel> create_channel();
   /// Without a channel the CQ has no notifications.
-  [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr);
+  [[nodiscard]] Made<Cq> create_cq(uint32_t cqes, CompletionChannel* channel = nullptr, void* user = nullptr,
+                                   uint32_t vector = 0);
   [[nodiscard]] Made<Srq> create_srq(ProtectionDomain& pd, uint32_t wqes, uint32_t sges, void* user = nullptr,
                                      const XrcPlace& xrc = {});
   [[nodiscard]] Made<Qp> create_qp(ProtectionDomain& pd, const QpInit& init);
-  /// kAgain: the domain is not open and `open.create` is false. kInvalid: the domain is open and
+  /// kAgain: the domain is not open and `open.create` is false. kTaken: the domain is open and
   /// `open.exclusive` is set.
   [[nodiscard]] Made<XrcDomain> open_xrcd(const XrcOpen& open = {});
   /// Makes an XRC target. Only `config` and `user` of `init` are used.
   [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
   /// Makes another handle of a target of the same domain, which any context of this device may have made. The
-  /// target ends with its last handle. kInvalid: no target of the domain has this number.
+  /// target ends with its last handle. kNoSuchObject: no target of the domain has this number.
   [[nodiscard]] Made<Qp> open_target(XrcDomain& domain, Qpn number, void* user = nullptr);
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});
-  /// A region over addresses of the domain's process (Spaces::assign()). Peers and requests use the process's
-  /// own addresses unless the options say otherwise. kInvalid: there is no memory manager, the process's mode
-  /// does not allow this kind of address, its segments do not permit the access, or no key is free.
-  /// SAN-LMP-06.
+  /// A region over addresses of the domain's process (Spaces::assign()). Peers and requests use the
+  /// process's own addresses unless the options say otherwise. kMissingObject: there is no memory manager.
+  /// kConfined: the process's mode does not allow this kind of address. kBadRange: its segments do not
+  /// permit the access. SAN-LMP-06.
   [[nodiscard]] Made<MemoryRegion> reg_addresses(ProtectionDomain& pd, adapter::AddressKind kind,
                                                  uint64_t address, uint64_t length, adapter::Access access,
                                                  const adapter::RegisterOptions& options = {});
@@ -70,6 +71,8 @@ class Context final : public ContextBase {
   [[nodiscard]] Object* release_all() noexcept;
 
  private:
+  template <class T, class Take, class... Args>
+  Made<T> make(std::initializer_list<const Object*> uses, Take&& take, Args&&... args);
   template <class T>
   T* keep(std::unique_ptr<T> object) noexcept;
   void unlink(Object& object) noexcept;

@@ -91,13 +91,13 @@ MissingPort Device::missing_port() {
 }
 
 Made<Context> Device::open() {
-  if (core_->forked()) return {.answer = Answer::kForked};
+  if (core_->forked()) return Refusal(Reason::kForked);
   std::shared_ptr<EventFd> descriptor = EventFd::create();
-  if (descriptor == nullptr) return {.answer = Answer::kNoDescriptor};
+  if (descriptor == nullptr) return Refusal(Reason::kNoDescriptor);
   auto context = std::make_unique<Context>(*core_, std::move(descriptor));
   const Hold hold(*core_);
   core_->add(*context);
-  return {.object = context.release()};
+  return context.release();
 }
 
 void Device::close(Context* context) noexcept {
@@ -145,7 +145,7 @@ uint32_t Device::ports() const noexcept {
 
 Answer Device::query_port(uint8_t port, PortState& out) noexcept {
   if (core_->forked()) return Answer::kForked;
-  if (port == 0 || port > ports()) return Answer::kInvalid;
+  if (port == 0 || port > ports()) return Answer::kNoSuchObject;
   Hold hold(*core_);
   core_->caller_turn(hold.now());
   out.up = core_->adapter.port_up(port);

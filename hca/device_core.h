@@ -34,6 +34,11 @@ class DeviceCore final : private adapter::GoneMemory {
   DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
 
   [[nodiscard]] bool forked() const noexcept { return fork_guard.forked(); }
+  /// Why a call of the data path may not take the lock: kForked, kReentered; kOk when it may.
+  [[nodiscard]] Answer refusal() const noexcept {
+    if (forked()) return Answer::kForked;
+    return lock.is_mine() ? Answer::kReentered : Answer::kOk;
+  }
   /// Releases the lock and runs the errands noted under it.
   void leave() noexcept {
     if (errands.empty()) [[likely]] {

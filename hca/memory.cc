@@ -1,17 +1,15 @@
 #include "hca/memory.h"
 
-#include <optional>
-
 #include "hca/device_core.h"
 
 namespace weft::hca {
 
 Answer ProtectionDomain::release() noexcept {
-  return core().adapter.dealloc_pd(id_) ? Answer::kOk : Answer::kBusy;
+  return reason_of(core().adapter.dealloc_pd(id_));
 }
 
 Answer MemoryRegion::release() noexcept {
-  if (!core().adapter.memory().dereg_mr(region_.lkey)) return Answer::kBusy;
+  if (const auto ended = core().adapter.memory().dereg_mr(region_.lkey); !ended) return reason_of(ended);
   --pd_->books.users;
   return Answer::kOk;
 }
@@ -19,15 +17,12 @@ Answer MemoryRegion::release() noexcept {
 Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain* pd) {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  if (pd != nullptr && &pd->context() != &context()) return Answer::kInvalid;
+  if (pd != nullptr && &pd->context() != &context()) return Answer::kForeignObject;
   const HoldToMake hold(device);
-  adapter::MemoryTable& table = device.adapter.memory();
-  const std::optional<adapter::TptEntry> entry = table.query(region_.lkey.value());
-  if (entry && entry->bound_windows != 0) return Answer::kBusy;
   adapter::RegionChange change = given;
   if (pd != nullptr) change.pd = pd->id();
-  Refusable<adapter::MemoryRegion> renewed = table.rereg_mr(region_.lkey, change);
-  if (!renewed) return Answer::kInvalid;
+  Refusable<adapter::MemoryRegion> renewed = device.adapter.memory().rereg_mr(region_.lkey, change);
+  if (!renewed) return reason_of(renewed);
   region_ = *renewed;
   if (pd == nullptr) return Answer::kOk;
   --pd_->books.users;
@@ -41,7 +36,7 @@ Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
   const Refusable<adapter::MemoryRegion> staged = device.adapter.memory().stage(region_.lkey, memory);
-  if (!staged) return Answer::kInvalid;
+  if (!staged) return reason_of(staged);
   region_ = staged.value();
   staged_addr_ = reinterpret_cast<uintptr_t>(memory.data());
   return Answer::kOk;

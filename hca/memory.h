@@ -34,12 +34,12 @@ class MemoryRegion final : public Object {
   [[nodiscard]] ProtectionDomain& pd() const noexcept { return *pd_; }
   [[nodiscard]] const adapter::MemoryRegion& region() const noexcept { return region_; }
   /// Registers the region again with new memory, new rights or, with `pd`, another domain. The keys change.
-  /// kBusy while windows are bound to it, kInvalid for impossible memory or rights; then nothing has changed.
+  /// kBusy while windows are bound to it; kBadRange, kBadRights; then nothing has changed.
   [[nodiscard]] Answer rereg(const adapter::RegionChange& change, ProtectionDomain* pd = nullptr);
   /// For a region made by Context::reserve_mr(): sets the memory for its next registration request. region()
   /// then has the new keys, which permit no access until that request has been carried out. The memory must
-  /// outlive the registration. kInvalid for other regions, for empty memory, and while the region is
-  /// registered; then nothing has changed. TPT-REG-03.
+  /// outlive the registration. kNoSuchKey for other regions, kBadRange for empty memory, kWrongMoment while
+  /// the region is registered; then nothing has changed. TPT-REG-03.
   [[nodiscard]] Answer stage(std::span<std::byte> memory) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------

@@ -7,7 +7,6 @@
 #include "hca/device_core.h"
 #include "hca/memory.h"
 #include "hca/shared_queue.h"
-#include "messages/multicast.h"
 
 namespace weft::hca {
 
@@ -16,13 +15,13 @@ Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd) noexcept
       xrcd_(init.xrcd),
       uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd} {}
 
-void Qp::enter(adapter::QueuePair& pair) noexcept {
+void Qp::enter(adapter::QueuePair* pair) noexcept {
   DeviceCore& device = core();
-  pair_ = &pair;
-  number_ = device.adapter.qpn(pair);
-  if (device.adapter.user(pair) == nullptr) {
-    device.adapter.set_user(pair, as_user());
-    device.table.enter(device.adapter, pair);
+  pair_ = pair;
+  number_ = device.adapter.qpn(*pair);
+  if (device.adapter.user(*pair) == nullptr) {
+    device.adapter.set_user(*pair, as_user());
+    device.table.enter(device.adapter, *pair);
   }
   for (Object* used : uses_) {
     if (used != nullptr) ++used->books.users;
@@ -31,17 +30,15 @@ void Qp::enter(adapter::QueuePair& pair) noexcept {
 
 void Qp::join(Handles handles, std::list<Qp*>& place) noexcept {
   handles_ = std::move(handles);
+  place.front() = this;
   handles_->splice(handles_->end(), place);
 }
 
 template <class Request>
 Answer Qp::post(std::span<const Request> list, size_t& posted) noexcept {
   for (const Request& request : list) {
-    const adapter::PostResult result = core().adapter.post(*pair_, request);
-    if (result != adapter::PostResult::kOk) {
-      refusal_ = result;
-      return answer_of(result);
-    }
+    const Answer answer = core().adapter.post(*pair_, request);
+    if (answer != Answer::kOk) return answer;
     ++posted;
   }
   return Answer::kOk;
@@ -50,8 +47,7 @@ Answer Qp::post(std::span<const Request> list, size_t& posted) noexcept {
 Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
   posted = 0;
-  if (device.forked()) return Answer::kForked;
-  if (device.lock.is_mine()) return Answer::kReentered;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_send(*pair_);
@@ -73,8 +69,7 @@ Answer Qp::post_all(std::span<const adapter::SendRequest> list) noexcept {
 
 Answer Qp::post_batch(std::span<const adapter::SendRequest> list) noexcept {
   DeviceCore& device = core();
-  if (device.forked()) return Answer::kForked;
-  if (device.lock.is_mine()) return Answer::kReentered;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   const Answer answer = post_all(list);
   device.caller_turn(hold.now());
@@ -84,30 +79,24 @@ Answer Qp::post_batch(std::span<const adapter::SendRequest> list) noexcept {
 Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
   posted = 0;
-  if (device.forked()) return Answer::kForked;
-  if (device.lock.is_mine()) return Answer::kReentered;
+  if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   const Hold hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_recv(*pair_);
   return answer;
 }
 
-adapter::PostResult Qp::take_refusal() noexcept {
-  if (core().lock.is_mine()) return adapter::PostResult::kOk;
-  const Hold hold(core());
-  return std::exchange(refusal_, adapter::PostResult::kOk);
-}
-
 Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  if (window.kind() != adapter::WindowKind::kType1 || &window.pd() != uses_[0]) return Answer::kInvalid;
-  if (bind.region == nullptr && (bind.addr != 0 || bind.length != 0)) return Answer::kInvalid;
-  if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kInvalid;
+  if (window.kind() != adapter::WindowKind::kType1) return Answer::kBindWrongType;
+  if (&window.pd() != uses_[0]) return Answer::kBindWrongPd;
+  if (bind.region == nullptr && (bind.addr != 0 || bind.length != 0)) return Answer::kMissingObject;
+  if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kBindBadRights;
   Hold hold(device);
   adapter::MemoryTable& memory = device.adapter.memory();
   const Rkey next = memory.promise_key(window.key());
-  if (next == Rkey()) return Answer::kNoMemory;  // 255 binds of the window have not completed
+  if (next == Rkey()) return Answer::kTableFull;  // 255 binds of the window have not completed
   const adapter::SendRequest request{
       .wr_id = bind.wr_id,
       .opcode = adapter::SendOpcode::kBindWindow,
@@ -117,7 +106,7 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
                .addr = bind.addr,
                .length = bind.length,
                .access = bind.access}};
-  const Answer answer = answer_of(device.adapter.post_send(*pair_, request));
+  const Answer answer = device.adapter.post_send(*pair_, request);
   if (answer == Answer::kOk) {
     key = next;
     window.set_key(next);
@@ -131,7 +120,8 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
 Answer Qp::register_and(const Registration& what, std::span<adapter::SendRequest> list) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  if (what.region == nullptr || &what.region->pd() != uses_[0]) return Answer::kInvalid;
+  if (what.region == nullptr) return Answer::kMissingObject;
+  if (&what.region->pd() != uses_[0]) return Answer::kForeignObject;
   Hold hold(device);
   const uint64_t addr = what.addr.value_or(what.region->staged_addr());
   list.front().opcode = adapter::SendOpcode::kRegister;
@@ -156,7 +146,7 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
-  const Answer answer = answer_of(device.adapter.modify_qp(*pair_, attr, mask));
+  const Answer answer = device.adapter.modify_qp(*pair_, attr, mask);
   if (answer != Answer::kOk) return answer;
   device.table.note(device.adapter, *pair_);
   if ((mask & adapter::kQpAttrState) != 0 && attr.state != adapter::QpState::kReset) device.need_helper();
@@ -178,39 +168,20 @@ Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcep
   return Answer::kOk;
 }
 
-Answer Qp::attach_mcast(const Gid& gid, Lid lid) {
-  DeviceCore& device = core();
-  if (device.forked()) return Answer::kForked;
-  const Membership group{gid, lid};
-  std::list<Membership> place{group};
-  const Hold hold(device);
-  if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) return Answer::kOk;
-  const adapter::QpType type = device.adapter.config(*pair_).type;
-  if (type != adapter::QpType::kUd || !is_multicast(gid) || !is_multicast(lid)) return Answer::kInvalid;
-  if (!device.adapter.attach_mcast(*pair_, gid, lid)) return Answer::kNoMemory;
-  groups_.splice(groups_.end(), place);
-  ++books.users;
-  return Answer::kOk;
+Answer Qp::attach_mcast(const Gid& gid, Lid lid) noexcept {
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  return reason_of(core().adapter.attach_mcast(*pair_, gid, lid));
 }
 
 Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
-  DeviceCore& device = core();
-  if (device.forked()) return Answer::kForked;
-  std::list<Membership> left;  // freed without the lock
-  const Hold hold(device);
-  const auto found = std::find(groups_.begin(), groups_.end(), Membership{gid, lid});
-  if (found == groups_.end()) return Answer::kInvalid;
-  left.splice(left.end(), groups_, found);
-  if (!device.adapter.detach_mcast(*pair_, gid, lid)) return Answer::kInvalid;
-  --books.users;
-  return Answer::kOk;
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  return reason_of(core().adapter.detach_mcast(*pair_, gid, lid));
 }
 
 void Qp::abandon() noexcept {
-  for (const Membership& group : groups_) {
-    if (core().adapter.detach_mcast(*pair_, group.gid, group.lid)) --books.users;
-  }
-  left_.splice(left_.end(), groups_);
+  core().adapter.leave_groups(*pair_);
 }
 
 /// Removes this handle from its target. Events of the target then go to the first remaining handle.
@@ -226,7 +197,7 @@ Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
   if (let_go()) {
-    if (!device.adapter.destroy_qp(pair_, memory_)) return Answer::kBusy;
+    if (const auto ended = device.adapter.destroy_qp(pair_, memory_); !ended) return reason_of(ended);
     device.table.leave(*pair_);
     device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }

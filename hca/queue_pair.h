@@ -68,17 +68,14 @@ class Qp final : public Object {
   /// Posts all requests, or none if one of them is refused.
   [[nodiscard]] Answer post_batch(std::span<const adapter::SendRequest> list) noexcept;
   [[nodiscard]] Answer post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept;
-  /// Reason of the latest refused post, returned once; kOk when no post was refused after the previous call.
-  /// For diagnostics.
-  [[nodiscard]] adapter::PostResult take_refusal() noexcept;
   /// Posts a bind of a window of type 1. `key` is the new key. It permits access once the request has
-  /// completed; the previous key is then invalid. kInvalid for a window of another type or domain, for a
-  /// range without a region, and for kZeroBased; nothing has changed unless kOk. Windows of other types are
-  /// bound by post_send().
+  /// completed; the previous key is then invalid. kBindWrongType or kBindWrongPd for a window of another
+  /// type or domain, kMissingObject for a range without a region, kBindBadRights for kZeroBased; nothing
+  /// has changed unless kOk. Windows of other types are bound by post_send().
   [[nodiscard]] Answer bind_window(Window& window, const WindowBind& bind, Rkey& key) noexcept;
   /// Posts a registration request. Requests posted after it may use both keys of region() without waiting
-  /// (TPT-REG-03). QpConfig::registration decides what happens if it cannot be carried out. kInvalid for a
-  /// region of another domain; nothing was posted unless kOk.
+  /// (TPT-REG-03). QpConfig::registration decides what happens if it cannot be carried out. kForeignObject
+  /// for a region of another domain; nothing was posted unless kOk.
   [[nodiscard]] Answer post_registration(const Registration& what, uint64_t wr_id,
                                          uint32_t flags = adapter::kSendSignaled) noexcept;
   /// Posts a registration and an operation behind it as one request (TPT-ULP-01): both are posted or neither.
@@ -90,17 +87,17 @@ class Qp final : public Object {
   [[nodiscard]] Answer query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcept;
 
   /// Joins or leaves a multicast group of the QP's port; multicast_lid() gives the LID of a group. While the
-  /// QP is a member, destroying it answers kBusy. kInvalid: no multicast group, no UD QP, or (detach) no
-  /// member. kNoMemory: AdapterLimits::multicast_members is reached.
-  [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid);
+  /// QP is a member, destroying it answers kBusy. kBadAddress: no multicast group. kNotOfService: no UD QP.
+  /// kNotMember: (detach) no member. kTableFull: AdapterLimits::multicast_members is reached.
+  [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid) noexcept;
   [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::QueuePair& pair() const noexcept { return *pair_; }
   /// Makes this object a handle of the adapter's QP.
-  void enter(adapter::QueuePair& pair) noexcept;
-  /// Also appends this handle to the `handles` of its XRC target; `place` is the list node, allocated before
-  /// the lock.
+  void enter(adapter::QueuePair* pair) noexcept;
+  /// Also appends this handle to the `handles` of its XRC target; `place` is the list node, one element,
+  /// allocated before the lock.
   void join(Handles handles, std::list<Qp*>& place) noexcept;
   /// Null unless the QP is an XRC target.
   [[nodiscard]] const Handles& handles() const noexcept { return handles_; }
@@ -121,22 +118,13 @@ class Qp final : public Object {
   template <class Request>
   Answer post(std::span<const Request> list, size_t& posted) noexcept;
 
-  struct Membership {
-    Gid gid{};
-    Lid lid{};
-    [[nodiscard]] bool operator==(const Membership&) const noexcept = default;
-  };
-
   adapter::QueuePair* pair_ = nullptr;
   XrcDomain* xrcd_ = nullptr;
   Handles handles_;
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_{};
-  adapter::PostResult refusal_ = adapter::PostResult::kOk;
-  std::list<Membership> groups_;  // each counts as a user of the QP
   // Filled by release(); freed without the lock.
   adapter::QpMemory memory_;
-  std::list<Membership> left_;
   std::list<Qp*> place_;  // list node taken out of `handles_`
 };
 

@@ -15,14 +15,14 @@ Answer XrcDomain::release() noexcept {
     if (--shared->second.opens != 0) return Answer::kOk;
     ended_ = core().xrcds.extract(shared);
   }
-  return core().adapter.srqs().dealloc_xrcd(id_) ? Answer::kOk : Answer::kBusy;
+  return reason_of(core().adapter.srqs().dealloc_xrcd(id_));
 }
 
 Srq::Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::SharedReceiveQueue& queue,
          const XrcPlace& xrc) noexcept
     : Object(context, user), pd_(pd), queue_(queue), xrc_(xrc) {}
 
-void Srq::enter() noexcept {
+void Srq::enter(adapter::SharedReceiveQueue* /*queue*/) noexcept {
   queue_.events.user = as_user();
   ++pd_.books.users;
   if (xrc_.domain == nullptr) return;
@@ -39,13 +39,12 @@ uint32_t Srq::number() const noexcept {
 Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted) noexcept {
   DeviceCore& device = core();
   posted = 0;
-  if (device.forked()) return Answer::kForked;
-  if (device.lock.is_mine()) return Answer::kReentered;
+  Answer answer = device.refusal();
+  if (answer != Answer::kOk) return answer;
   const Hold hold(device);
   adapter::SharedReceives& queues = device.adapter.srqs();
-  Answer answer = Answer::kOk;
   for (const adapter::RecvRequest& request : list) {
-    answer = answer_of(queues.post(queue_, request));
+    answer = queues.post(queue_, request);
     if (answer != Answer::kOk) break;
     ++posted;
   }
@@ -56,17 +55,17 @@ Answer Srq::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted
 Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
-  adapter::RecvRoom room;  // allocated, and the old one freed, outside the lock
+  adapter::SharedReceives& queues = device.adapter.srqs();
   try {
-    room = device.adapter.srqs().room_for(queue_, attr, mask);
+    auto room = queues.room_for(queue_, attr, mask);  // allocated, and the old one freed, outside the lock
+    if (!room) return reason_of(room);
+    const Hold hold(device);
+    const Answer answer = reason_of(queues.modify(queue_, attr, mask, *room));
+    device.caller_turn(hold.now());  // the new limit may be reached at once
+    return answer;
   } catch (const std::bad_alloc&) {
     return Answer::kNoMemory;
   }
-  Hold hold(device);
-  const Answer answer =
-      device.adapter.srqs().modify(queue_, attr, mask, room) ? Answer::kOk : Answer::kInvalid;
-  device.caller_turn(hold.now());  // the new limit may be reached at once
-  return answer;
 }
 
 Answer Srq::query(adapter::SrqAttr& out) const noexcept {
@@ -79,7 +78,7 @@ Answer Srq::query(adapter::SrqAttr& out) const noexcept {
 Answer Srq::release() noexcept {
   DeviceCore& device = core();
   device.deliver_events();
-  if (!device.adapter.srqs().destroy(&queue_, memory_)) return Answer::kBusy;
+  if (const auto ended = device.adapter.srqs().destroy(&queue_, memory_); !ended) return reason_of(ended);
   --pd_.books.users;
   if (xrc_.domain == nullptr) return Answer::kOk;
   --xrc_.domain->books.users;

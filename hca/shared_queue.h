@@ -63,7 +63,7 @@ class Srq final : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::SharedReceiveQueue& queue() const noexcept { return queue_; }
-  void enter() noexcept;
+  void enter(adapter::SharedReceiveQueue* queue) noexcept;
   [[nodiscard]] Answer release() noexcept override;
 
  private:

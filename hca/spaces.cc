@@ -7,9 +7,9 @@ namespace weft::hca {
 
 Answer Spaces::assign(ProtectionDomain& pd, adapter::ProcessId process, adapter::ProcessMode mode) {
   if (core_.forked()) return Answer::kForked;
-  if (&pd.context().core() != &core_) return Answer::kInvalid;
+  if (&pd.context().core() != &core_) return Answer::kForeignObject;
   const Hold hold(core_);
-  return spaces_.assign(pd.id(), process, mode) ? Answer::kOk : Answer::kInvalid;
+  return reason_of(spaces_.assign(pd.id(), process, mode));
 }
 
 Answer Spaces::segment_table_update(adapter::ProcessId process, const adapter::Segment& segment) {
@@ -22,7 +22,7 @@ Answer Spaces::segment_table_update(adapter::ProcessId process, const adapter::S
 Answer Spaces::map_local_page(uint64_t address, uint64_t bytes) {
   if (core_.forked()) return Answer::kForked;
   const Hold hold(core_);
-  return spaces_.map_local_page(address, bytes) ? Answer::kOk : Answer::kInvalid;
+  return reason_of(spaces_.map_local_page(address, bytes));
 }
 
 Answer Spaces::page_changed(const adapter::PageEntry& entry) {

@@ -4,147 +4,286 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 namespace weft {
 namespace {
 
+/// The row of a refused call.
+constexpr ReasonRule call(Reason reason, int error, std::string_view text) noexcept {
+  return {reason, 0, WcStatus::kSuccess, error, text, {}};
+}
+
 constexpr std::array kRules{
-    ReasonRule{Reason::kLocalKeyUnknown,
+    ReasonRule{Reason::kOk, 0, WcStatus::kSuccess, 0, "ok", "nothing is wrong"},
+
+    ReasonRule{Reason::kLocalKeyUnknown, 0x101, WcStatus::kLocalProtection, 0,
                "no memory region has this lkey: it was never registered, or was deregistered",
                "take mr->lkey, and call ibv_dereg_mr only after the request has completed"},
-    ReasonRule{Reason::kLocalKeyOfWindow, "the key is an rkey, not an lkey",
-               "take mr->lkey, not the rkey of a window or of the peer"},
-    ReasonRule{Reason::kLocalWrongPd, "the memory region belongs to another protection domain than the QP",
+    ReasonRule{Reason::kLocalKeyOfWindow, 0x102, WcStatus::kLocalProtection, 0,
+               "the key is an rkey, not an lkey", "take mr->lkey, not the rkey of a window or of the peer"},
+    ReasonRule{Reason::kLocalWrongPd, 0x103, WcStatus::kLocalProtection, 0,
+               "the memory region belongs to another protection domain than the QP",
                "register the memory and create the QP with the same ibv_pd"},
-    ReasonRule{Reason::kLocalKeyOld, "the memory region of this lkey was deregistered",
+    ReasonRule{Reason::kLocalKeyOld, 0x104, WcStatus::kLocalProtection, 0,
+               "the memory region of this lkey was deregistered",
                "call ibv_dereg_mr only after the request has completed"},
-    ReasonRule{Reason::kLocalOutOfBounds, "the segment is not within its memory region",
+    ReasonRule{Reason::kLocalOutOfBounds, 0x105, WcStatus::kLocalProtection, 0,
+               "the segment is not within its memory region",
                "check sge.addr and sge.length against what was registered"},
-    ReasonRule{Reason::kLocalRightMissing, "the memory region does not allow this adapter to write",
+    ReasonRule{Reason::kLocalRightMissing, 0x106, WcStatus::kLocalProtection, 0,
+               "the memory region does not allow this adapter to write",
                "register it with IBV_ACCESS_LOCAL_WRITE: receives, reads and atomics write"},
-    ReasonRule{Reason::kLocalGone, "the program has unmapped the registered memory",
-               "free memory only after ibv_dereg_mr"},
+    ReasonRule{Reason::kLocalGone, 0x10B, WcStatus::kLocalProtection, 0,
+               "the program has unmapped the registered memory", "free memory only after ibv_dereg_mr"},
 
-    ReasonRule{Reason::kRemoteKeyUnknown,
+    ReasonRule{Reason::kRemoteKeyUnknown, 0x201, WcStatus::kSuccess, 0,
                "no memory region here has this rkey: it was never registered, or was deregistered",
                "send the peer mr->rkey, and call ibv_dereg_mr only after the peer has finished"},
-    ReasonRule{Reason::kRemoteKeyOfRegion, "the region of this key grants no remote access",
+    ReasonRule{Reason::kRemoteKeyOfRegion, 0x202, WcStatus::kSuccess, 0,
+               "the region of this key grants no remote access",
                "register it with the IBV_ACCESS_REMOTE_* right, and send the peer mr->rkey"},
-    ReasonRule{Reason::kRemoteWrongPd, "the memory region belongs to another protection domain than the QP",
+    ReasonRule{Reason::kRemoteWrongPd, 0x203, WcStatus::kSuccess, 0,
+               "the memory region belongs to another protection domain than the QP",
                "register the memory and create the QP with the same ibv_pd"},
-    ReasonRule{Reason::kRemoteKeyOld, "the memory region of this rkey was deregistered",
+    ReasonRule{Reason::kRemoteKeyOld, 0x204, WcStatus::kSuccess, 0,
+               "the memory region of this rkey was deregistered",
                "call ibv_dereg_mr only after the peer has finished"},
-    ReasonRule{Reason::kRemoteOutOfBounds, "the address range is not within the memory region",
+    ReasonRule{Reason::kRemoteOutOfBounds, 0x205, WcStatus::kSuccess, 0,
+               "the address range is not within the memory region",
                "check the address and length that the peer uses against what was registered"},
-    ReasonRule{Reason::kRemoteRightMissing, "the memory region does not grant this kind of remote access",
+    ReasonRule{Reason::kRemoteRightMissing, 0x206, WcStatus::kSuccess, 0,
+               "the memory region does not grant this kind of remote access",
                "register it with IBV_ACCESS_REMOTE_WRITE, _READ or _ATOMIC, as the peer needs"},
-    ReasonRule{Reason::kRemoteGone, "the program has unmapped the registered memory",
-               "free memory only after ibv_dereg_mr"},
-    ReasonRule{Reason::kRemoteWrongQp, "the memory window is bound to another QP",
-               "bind it on the QP that the peer is connected to"},
+    ReasonRule{Reason::kRemoteGone, 0x20B, WcStatus::kSuccess, 0,
+               "the program has unmapped the registered memory", "free memory only after ibv_dereg_mr"},
+    ReasonRule{Reason::kRemoteWrongQp, 0x20C, WcStatus::kSuccess, 0,
+               "the memory window is bound to another QP", "bind it on the QP that the peer is connected to"},
 
-    ReasonRule{Reason::kBindKeyUnknown, "no region or window has this key",
+    ReasonRule{Reason::kBindKeyUnknown, 0x301, WcStatus::kMwBind, 0, "no region or window has this key",
                "take the keys of a region and a window that exist"},
-    ReasonRule{Reason::kBindWrongType, "the key is of another kind than the request needs",
+    ReasonRule{Reason::kBindWrongType, 0x302, WcStatus::kMwBind, 0,
+               "the key is of another kind than the request needs",
                "a bind needs the lkey of a region and the rkey of a window"},
-    ReasonRule{Reason::kBindWrongPd, "region, window and QP are not of one protection domain",
-               "create them with the same ibv_pd"},
-    ReasonRule{Reason::kBindKeyOld, "the key is an old one", "take mw->rkey after the latest bind"},
-    ReasonRule{Reason::kBindOutOfBounds, "the range is not within the region",
+    ReasonRule{Reason::kBindWrongPd, 0x303, WcStatus::kMwBind, 0,
+               "region, window and QP are not of one protection domain", "create them with the same ibv_pd"},
+    ReasonRule{Reason::kBindKeyOld, 0x304, WcStatus::kMwBind, 0, "the key is an old one",
+               "take mw->rkey after the latest bind"},
+    ReasonRule{Reason::kBindOutOfBounds, 0x305, WcStatus::kMwBind, 0, "the range is not within the region",
                "check bind_info.addr and bind_info.length"},
-    ReasonRule{Reason::kBindRightMissing, "the region does not have the right that the window would grant",
+    ReasonRule{Reason::kBindRightMissing, 0x306, WcStatus::kMwBind, 0,
+               "the region does not have the right that the window would grant",
                "register the region with IBV_ACCESS_LOCAL_WRITE"},
-    ReasonRule{Reason::kBindNotAllowed, "the region does not allow windows",
+    ReasonRule{Reason::kBindNotAllowed, 0x307, WcStatus::kMwBind, 0, "the region does not allow windows",
                "register it with IBV_ACCESS_MW_BIND"},
-    ReasonRule{Reason::kBindBoundAlready, "the window is bound already", "invalidate it first"},
-    ReasonRule{Reason::kBindBadRights, "a window cannot have these rights",
+    ReasonRule{Reason::kBindBoundAlready, 0x308, WcStatus::kMwBind, 0, "the window is bound already",
+               "invalidate it first"},
+    ReasonRule{Reason::kBindBadRights, 0x309, WcStatus::kMwBind, 0, "a window cannot have these rights",
                "remote read, write and atomic are possible"},
-    ReasonRule{Reason::kBindNoRoom, "the adapter's tables of pages are full", "deregister regions"},
-    ReasonRule{Reason::kBindNothingStaged, "there is no memory for the registration", "stage memory first"},
-    ReasonRule{Reason::kBindWrongQp, "the window is bound to another QP", "use the QP that it was bound on"},
+    ReasonRule{Reason::kBindNoRoom, 0x30A, WcStatus::kMwBind, 0, "the adapter's tables of pages are full",
+               "deregister regions"},
+    ReasonRule{Reason::kBindNothingStaged, 0x30B, WcStatus::kMwBind, 0,
+               "there is no memory for the registration", "stage memory first"},
+    ReasonRule{Reason::kBindWrongQp, 0x30C, WcStatus::kMwBind, 0, "the window is bound to another QP",
+               "use the QP that it was bound on"},
 
-    ReasonRule{Reason::kDatagramTooLong, "a datagram holds no more than one cell's payload",
-               "send at most the port's active_mtu"},
-    ReasonRule{Reason::kNoReadsAllowed, "the QP may have no RDMA read or atomic in flight",
+    ReasonRule{Reason::kDatagramTooLong, 0x401, WcStatus::kLocalLength, 0,
+               "a datagram holds no more than one cell's payload", "send at most the port's active_mtu"},
+    ReasonRule{Reason::kNoReadsAllowed, 0x402, WcStatus::kLocalQpOperation, 0,
+               "the QP may have no RDMA read or atomic in flight",
                "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS"},
-    ReasonRule{Reason::kNoPacketMemory, "the process has no memory for one more packet", "free memory"},
-    ReasonRule{Reason::kNotIpv6, "the data of a raw request is no IPv6 packet",
-               "begin it with an IPv6 header"},
-    ReasonRule{Reason::kNoRegistration, "the QP takes no registrations", "create it with that option"},
-    ReasonRule{Reason::kNoDatagramContext, "all contexts for remote endnodes are in use",
-               "use fewer destinations at a time"},
+    ReasonRule{Reason::kNoPacketMemory, 0x403, WcStatus::kLocalQpOperation, 0,
+               "the process has no memory for one more packet", "free memory"},
+    ReasonRule{Reason::kNotIpv6, 0x404, WcStatus::kLocalQpOperation, 0,
+               "the data of a raw request is no IPv6 packet", "begin it with an IPv6 header"},
+    ReasonRule{Reason::kNoRegistration, 0x405, WcStatus::kLocalQpOperation, 0,
+               "the QP takes no registrations", "create it with that option"},
+    ReasonRule{Reason::kNoDatagramContext, 0x406, WcStatus::kLocalEecOperation, 0,
+               "all contexts for remote endnodes are in use", "use fewer destinations at a time"},
 
-    ReasonRule{Reason::kPeerRefusesAccess, "the peer refuses this rkey, address and length",
+    ReasonRule{Reason::kPeerRefusesAccess, 0x501, WcStatus::kRemoteAccess, 0,
+               "the peer refuses this rkey, address and length",
                "the rkey must be mr->rkey of a region that is registered there, in the PD of the peer's QP, "
                "holds the range and grants the right; WEFT_DEBUG=verbs at the peer names the rule"},
-    ReasonRule{Reason::kPeerRefusesRequest, "the peer does not take this request",
+    ReasonRule{Reason::kPeerRefusesRequest, 0x502, WcStatus::kRemoteInvalidRequest, 0,
+               "the peer does not take this request",
                "its QP may lack the right in qp_access_flags, its receive may be too short, an atomic may be "
                "misaligned; WEFT_DEBUG=verbs at the peer names the rule"},
-    ReasonRule{Reason::kPeerHasNoMemory, "the peer cannot reach its own memory for this request",
+    ReasonRule{Reason::kPeerHasNoMemory, 0x503, WcStatus::kRemoteOperation, 0,
+               "the peer cannot reach its own memory for this request",
                "its receive request may have a wrong lkey; WEFT_DEBUG=verbs at the peer names the rule"},
-    ReasonRule{Reason::kPeerHasNoReceive, "the peer has no receive request posted",
+    ReasonRule{Reason::kPeerHasNoReceive, 0x504, WcStatus::kRnrRetryExceeded, 0,
+               "the peer has no receive request posted",
                "post receives there before sending; rnr_retry 7 waits for ever"},
-    ReasonRule{Reason::kPeerNeverReceives, "the request waits: the peer has no receive request posted",
+    ReasonRule{Reason::kPeerNeverReceives, 0x505, WcStatus::kSuccess, 0,
+               "the request waits: the peer has no receive request posted",
                "post receives there; rnr_retry 7 waits for ever"},
-    ReasonRule{Reason::kPeerCrc, "the peer finds the packet damaged each time",
-               "look for a fault at both processes"},
-    ReasonRule{Reason::kPeerBadResponse, "the peer's answer does not fit the request",
+    ReasonRule{Reason::kPeerCrc, 0x506, WcStatus::kRetryExceeded, 0,
+               "the peer finds the packet damaged each time", "look for a fault at both processes"},
+    ReasonRule{Reason::kPeerBadResponse, 0x507, WcStatus::kBadResponse, 0,
+               "the peer's answer does not fit the request",
                "look for a fault at the peer, which breaks the protocol"},
 
-    ReasonRule{Reason::kPeerNeverAnswered, "the peer has never answered",
+    ReasonRule{Reason::kPeerNeverAnswered, 0x601, WcStatus::kRetryExceeded, 0, "the peer has never answered",
                "compare dlid and dest_qp_num with the peer's LID and QP number; its QP must be in RTR or RTS "
                "and name this QP; weft devices lists LIDs"},
     ReasonRule{
-        Reason::kPeerWentSilent, "the peer no longer answers",
+        Reason::kPeerWentSilent, 0x602, WcStatus::kRetryExceeded, 0, "the peer no longer answers",
         "it has ended, moved its QP out of RTS, or the fabric loses cells: weft status, weft fault list"},
-    ReasonRule{Reason::kPeerOtherPsn, "the peer acknowledges other packet numbers",
+    ReasonRule{Reason::kPeerOtherPsn, 0x603, WcStatus::kRetryExceeded, 0,
+               "the peer acknowledges other packet numbers",
                "sq_psn of each side must be rq_psn of the other"},
-    ReasonRule{Reason::kPortDown, "the port has been down for 10 s", "weft status: the switch has ended"},
-    ReasonRule{Reason::kLidChanged, "the port has another LID than when the request left", "connect again"},
+    ReasonRule{Reason::kPortDown, 0x604, WcStatus::kRetryExceeded, 0, "the port has been down for 10 s",
+               "weft status: the switch has ended"},
+    ReasonRule{Reason::kLidChanged, 0x605, WcStatus::kRetryExceeded, 0,
+               "the port has another LID than when the request left", "connect again"},
 
-    ReasonRule{Reason::kUnsupported, "the service of the QP does not have this operation",
+    ReasonRule{Reason::kUnsupported, 0x701, WcStatus::kSuccess, 0,
+               "the service of the QP does not have this operation",
                "UC has no reads and atomics, UD has only sends"},
-    ReasonRule{Reason::kQpRightMissing, "the QP does not grant this kind of remote access",
+    ReasonRule{Reason::kQpRightMissing, 0x702, WcStatus::kSuccess, 0,
+               "the QP does not grant this kind of remote access",
                "set IBV_ACCESS_REMOTE_* in qp_access_flags of ibv_modify_qp to INIT"},
-    ReasonRule{Reason::kReadsNotGranted, "the QP serves no RDMA reads and atomics",
+    ReasonRule{Reason::kReadsNotGranted, 0x703, WcStatus::kSuccess, 0,
+               "the QP serves no RDMA reads and atomics",
                "set max_dest_rd_atomic to 1 or more in ibv_modify_qp to RTR"},
-    ReasonRule{Reason::kWrongQkey, "the Q_Key of the datagram is not that of the QP",
+    ReasonRule{Reason::kWrongQkey, 0x704, WcStatus::kSuccess, 0,
+               "the Q_Key of the datagram is not that of the QP",
                "the sender's wr.ud.remote_qkey must be the receiver's qkey"},
-    ReasonRule{Reason::kWrongSrq, "the domain has no shared receive queue of this number",
+    ReasonRule{Reason::kWrongSrq, 0x705, WcStatus::kSuccess, 0,
+               "the domain has no shared receive queue of this number",
                "the sender's remote_srqn must be that of ibv_get_srq_num"},
-    ReasonRule{Reason::kNoReceive, "no receive request is posted",
+    ReasonRule{Reason::kNoReceive, 0x706, WcStatus::kSuccess, 0, "no receive request is posted",
                "post receives before the peer sends, and one more for each that has completed"},
-    ReasonRule{Reason::kReceiveTooShort, "the message is longer than the receive request",
+    ReasonRule{Reason::kReceiveTooShort, 0x707, WcStatus::kSuccess, 0,
+               "the message is longer than the receive request",
                "post receives as long as the longest message; datagrams need 40 bytes more"},
-    ReasonRule{Reason::kMessageTooLong, "the message is longer than max_msg_sz", "send it in parts"},
-    ReasonRule{Reason::kMessageCrc, "the packet arrived damaged", "look for a fault at both processes"},
-    ReasonRule{Reason::kContradiction, "the cells of the message contradict each other",
+    ReasonRule{Reason::kMessageTooLong, 0x708, WcStatus::kSuccess, 0, "the message is longer than max_msg_sz",
+               "send it in parts"},
+    ReasonRule{Reason::kMessageCrc, 0x709, WcStatus::kSuccess, 0, "the packet arrived damaged",
+               "look for a fault at both processes"},
+    ReasonRule{Reason::kContradiction, 0x70A, WcStatus::kSuccess, 0,
+               "the cells of the message contradict each other",
                "look for a fault at the peer, which breaks the protocol"},
-    ReasonRule{Reason::kMisaligned, "the address of an atomic operation is no multiple of 8",
-               "align it: atomics change 8 bytes"},
+    ReasonRule{Reason::kMisaligned, 0x70B, WcStatus::kSuccess, 0,
+               "the address of an atomic operation is no multiple of 8", "align it: atomics change 8 bytes"},
 
-    ReasonRule{Reason::kNoSuchQp, "this process has no QP of this number",
+    ReasonRule{Reason::kNoSuchQp, 0x801, WcStatus::kSuccess, 0, "this process has no QP of this number",
                "the sender's dest_qp_num must be qp_num of a QP that exists"},
-    ReasonRule{Reason::kQpNotReady, "the QP does not receive in its state",
+    ReasonRule{Reason::kQpNotReady, 0x802, WcStatus::kSuccess, 0, "the QP does not receive in its state",
                "move it to RTR before the peer sends"},
-    ReasonRule{Reason::kWrongPeer, "the QP is connected to another QP",
+    ReasonRule{Reason::kWrongPeer, 0x803, WcStatus::kSuccess, 0, "the QP is connected to another QP",
                "dest_qp_num and dlid of each side must name the other"},
-    ReasonRule{Reason::kWrongPsn, "the packet number is not the one that the QP expects",
+    ReasonRule{Reason::kWrongPsn, 0x804, WcStatus::kSuccess, 0,
+               "the packet number is not the one that the QP expects",
                "the sender's sq_psn must be this side's rq_psn"},
-    ReasonRule{Reason::kWrongPkey, "the cell is of another partition than the QP",
+    ReasonRule{Reason::kWrongPkey, 0x805, WcStatus::kSuccess, 0,
+               "the cell is of another partition than the QP",
                "pkey_index of both sides must name the same partition"},
 
-    ReasonRule{Reason::kEndedByProgram, "the program has moved the QP to the error state",
-               "nothing is wrong"},
-    ReasonRule{Reason::kCqOverrun, "a completion queue of the QP was full and has lost a completion",
+    ReasonRule{Reason::kEndedByProgram, 0x901, WcStatus::kSuccess, 0,
+               "the program has moved the QP to the error state", "nothing is wrong"},
+    ReasonRule{Reason::kCqOverrun, 0x902, WcStatus::kFatal, 0,
+               "a completion queue of the QP was full and has lost a completion",
                "create it with cqe for all requests of all its QPs, and poll it"},
-    ReasonRule{Reason::kCellsChanged, "the switch came back with cells of another size", "connect again"},
-    ReasonRule{Reason::kSrqDestroyed, "its shared receive queue was destroyed while a message arrived",
-               "destroy QPs first"},
+    ReasonRule{Reason::kCellsChanged, 0x903, WcStatus::kFatal, 0,
+               "the switch came back with cells of another size", "connect again"},
+    ReasonRule{Reason::kSrqDestroyed, 0x904, WcStatus::kGeneral, 0,
+               "its shared receive queue was destroyed while a message arrived", "destroy QPs first"},
+
+    call(Reason::kNoSuchObject, EINVAL, "there is no domain, port or other object of this number"),
+    call(Reason::kForeignObject, EINVAL, "an object belongs to another device or context"),
+    call(Reason::kNoSuchKey, EINVAL, "no region or window that the call could change has this key"),
+    call(Reason::kMissingObject, EINVAL, "an object that the call needs was not given"),
+    call(Reason::kBadSize, EINVAL, "a size is 0, above the limit of the device, or below what is in use"),
+    call(Reason::kBadRange, EINVAL, "the range has no bytes, or is not possible at its address"),
+    call(Reason::kBadRights, EINVAL, "the access rights do not fit together"),
+    call(Reason::kBadAddress, EINVAL, "the address is out of range"),
+    call(Reason::kBadOption, EINVAL, "an option is unknown or does not fit the others"),
+    call(Reason::kNoService, EOPNOTSUPP, "the device does not have this service or operation"),
+    call(Reason::kNotOfService, EINVAL, "the service of the QP does not allow this"),
+    call(Reason::kConfined, EINVAL, "the protection domain belongs to a user process"),
+    call(Reason::kWrongMoment, EINVAL, "the object is not in a state for this call"),
+    call(Reason::kNotMember, EINVAL, "the QP is no member of the group, or not registered for the protocol"),
+    call(Reason::kTaken, EINVAL, "it exists already"),
+    call(Reason::kBusy, EBUSY, "other objects still use it: end those first"),
+    call(Reason::kTableFull, ENOMEM, "all that the device can have are in use"),
+    call(Reason::kNoMemory, ENOMEM, "the process has no memory for it"),
+    call(Reason::kNoDescriptor, EMFILE, "the process has no file descriptor left"),
+
+    call(Reason::kAgain, EAGAIN, "nothing is there"),
+    call(Reason::kInterrupted, EINTR, "a signal interrupted the wait"),
+    call(Reason::kReentered, EDEADLK, "called by a signal handler that has interrupted a call"),
+    call(Reason::kForked, EIO, "the device belongs to the parent of this process"),
+
+    call(Reason::kWouldBlock, ENOMEM, "the queue is full: poll its CQ, or create it with more WRs"),
+    call(Reason::kBadState, EINVAL, "the state does not allow it: sends need RTS, receives INIT or later"),
+    call(Reason::kBadOpcode, EINVAL, "the service has no such operation, or not with these send_flags"),
+    call(Reason::kNoDestination, EINVAL, "ah is missing or of another PD, or remote_srqn is 0"),
+    call(Reason::kNoRemoteKey, EINVAL, "no remote_addr or rkey"),
+    call(Reason::kBadSges, EINVAL, "no data segment, or one for a request that moves no data"),
+    call(Reason::kTooManySges, EINVAL, "num_sge is above the QP's max_send_sge or max_recv_sge"),
+    call(Reason::kBadAtomic, EINVAL, "the segments of an atomic have 8 bytes in all"),
+    call(Reason::kTooLong, EINVAL, "longer than max_msg_sz, or for datagrams than active_mtu"),
+    call(Reason::kInlineTooLong, EINVAL, "inline data is above the QP's max_inline_data"),
+
+    call(Reason::kBadTransition, EINVAL, "no such move for this service"),
+    call(Reason::kMissingAttribute, EINVAL, "attr_mask lacks an attribute that the move needs"),
+    call(Reason::kUnexpectedAttribute, EINVAL, "attr_mask has an attribute that the move does not take"),
+    call(Reason::kBadValue, EINVAL, "an attribute is out of range"),
+    call(Reason::kOtherState, EINVAL, "cur_qp_state is not the state of the QP"),
+    call(Reason::kNoPartition, EINVAL, "the port's table has no partition there"),
+    call(Reason::kNoAltPartition, EINVAL, "the table of the alternate port has no partition there"),
+    call(Reason::kPathArmed, EINVAL, "alt_ah_attr: the alternate path in force is armed"),
+    call(Reason::kOtherCells, EINVAL, "the other port has cells of another size"),
+    call(Reason::kNoAltPath, EINVAL, "path_mig_state: no alternate path is loaded"),
+    call(Reason::kNotRearmed, EINVAL, "path_mig_state: only the peer's rearming makes the path armed"),
+    call(Reason::kBoundToPort, EINVAL, "port_num: groups, protocols or QP 1 tie the QP to its port"),
+    call(Reason::kNotDrained, EINVAL, "a path changes only once IBV_EVENT_SQ_DRAINED has come"),
 };
+
+constexpr bool is_complete() noexcept {
+  uint16_t before = 0;
+  for (size_t i = 0; i < kRules.size(); ++i) {
+    const ReasonRule& rule = kRules[i];
+    const bool of_call = rule.reason >= kFirstCallReason;
+    if (rule.reason != static_cast<Reason>(i) || rule.text.empty() || rule.cure.empty() != of_call)
+      return false;
+    if (i != 0 && (of_call ? rule.error == 0 : rule.code <= before)) return false;
+    before = rule.code;
+  }
+  return kRules.size() == static_cast<size_t>(Reason::kCount);
+}
+static_assert(is_complete(), "each reason has its row, in order, with a code or an errno");
 
 constexpr std::array<std::string_view, static_cast<size_t>(FailedWork::kCount)> kWorkNames{
     "request", "send", "RDMA write", "RDMA read", "atomic", "bind", "invalidate", "registration", "receive"};
+
+/// Short names, of the statuses that occur.
+struct StatusName {
+  WcStatus status;
+  std::string_view name;
+};
+constexpr std::array kStatusNames{
+    StatusName{WcStatus::kSuccess, "success"},
+    StatusName{WcStatus::kLocalLength, "local length error"},
+    StatusName{WcStatus::kLocalQpOperation, "local QP operation error"},
+    StatusName{WcStatus::kLocalEecOperation, "local EE context operation error"},
+    StatusName{WcStatus::kLocalProtection, "local protection error"},
+    StatusName{WcStatus::kFlushed, "work request flushed"},
+    StatusName{WcStatus::kMwBind, "memory window bind error"},
+    StatusName{WcStatus::kBadResponse, "bad response"},
+    StatusName{WcStatus::kLocalAccess, "local access error"},
+    StatusName{WcStatus::kRemoteInvalidRequest, "remote invalid request"},
+    StatusName{WcStatus::kRemoteAccess, "remote access error"},
+    StatusName{WcStatus::kRemoteOperation, "remote operation error"},
+    StatusName{WcStatus::kRetryExceeded, "transport retry counter exceeded"},
+    StatusName{WcStatus::kRnrRetryExceeded, "RNR retry counter exceeded"},
+    StatusName{WcStatus::kRemoteAborted, "remote aborted"},
+    StatusName{WcStatus::kFatal, "fatal error"},
+    StatusName{WcStatus::kResponseTimeout, "response timeout"},
+    StatusName{WcStatus::kGeneral, "general error"},
+};
 
 /// Texts of enum ibv_wc_status in its order, worded as in libibverbs.
 constexpr std::array<const char*, 24> kStatusTexts{"success",
@@ -173,7 +312,7 @@ constexpr std::array<const char*, 24> kStatusTexts{"success",
                                                    "TM software rendezvous"};
 
 bool is_local_key(Reason reason) noexcept {
-  return static_cast<uint16_t>(reason) >> 8 == static_cast<uint16_t>(Reason::kLocalMemory) >> 8;
+  return reason >= Reason::kLocalKeyUnknown && reason <= Reason::kLocalGone;
 }
 
 /// Key, address and length, and for bounds the region's range.
@@ -238,11 +377,30 @@ std::span<const ReasonRule> reason_rules() noexcept {
   return kRules;
 }
 
-const ReasonRule* find_reason(uint32_t code) noexcept {
-  const auto* const found = std::find_if(kRules.begin(), kRules.end(), [code](const ReasonRule& rule) {
-    return static_cast<uint32_t>(rule.reason) == code;
-  });
-  return found == kRules.end() ? nullptr : found;
+const ReasonRule& rule_of(Reason reason) noexcept {
+  return kRules[reason < Reason::kCount ? static_cast<size_t>(reason) : 0];
+}
+
+Reason find_reason(uint32_t code) noexcept {
+  const auto* const found = std::find_if(kRules.begin(), kRules.end(),
+                                         [code](const ReasonRule& rule) { return rule.code == code; });
+  return found == kRules.end() ? Reason::kNone : found->reason;
+}
+
+std::string_view to_string(Reason reason) noexcept {
+  return rule_of(reason).text;
+}
+
+int errno_of(Reason reason) noexcept {
+  const int error = rule_of(reason).error;
+  return reason != Reason::kOk && error == 0 ? EINVAL : error;
+}
+
+std::string_view to_string(WcStatus status) noexcept {
+  for (const StatusName& entry : kStatusNames) {
+    if (entry.status == status) return entry.name;
+  }
+  return "?";
 }
 
 const char* completion_status_text(uint32_t status) noexcept {
@@ -259,7 +417,7 @@ std::string failure_prefix(size_t place) {
 
 FailureGauges gauges_of(const Failure& failure, uint64_t number) noexcept {
   return {number,
-          static_cast<uint64_t>(failure.reason),
+          rule_of(failure.reason).code,
           static_cast<uint64_t>(failure.work),
           failure.status,
           failure.by_peer ? 1U : 0U,
@@ -277,7 +435,7 @@ FailureGauges gauges_of(const Failure& failure, uint64_t number) noexcept {
 
 Failure failure_of(const FailureGauges& gauges) noexcept {
   const auto value = [&](FailureGauge gauge) { return gauges[static_cast<size_t>(gauge)]; };
-  return {.reason = static_cast<Reason>(value(FailureGauge::kReason)),
+  return {.reason = find_reason(static_cast<uint32_t>(value(FailureGauge::kReason))),
           .work = static_cast<FailedWork>(value(FailureGauge::kWork)),
           .status = static_cast<uint8_t>(value(FailureGauge::kStatus)),
           .by_peer = value(FailureGauge::kByPeer) != 0,
@@ -294,13 +452,13 @@ Failure failure_of(const FailureGauges& gauges) noexcept {
 }
 
 std::string describe(const Failure& failure) {
-  const auto code = static_cast<uint32_t>(failure.reason);
-  const ReasonRule* const rule = find_reason(code);
+  const ReasonRule& rule = rule_of(failure.reason);
   const std::string status =
       failure.status == 0 ? std::string() : fmt::format(": {}", completion_status_text(failure.status));
-  return fmt::format("{}{}, vendor_err {:#x}: {}{}{}; {}", subject_of(failure), status, code,
-                     rule != nullptr ? rule->text : "?", place_of(failure), numbers_of(failure),
-                     rule != nullptr ? rule->cure : "?");
+  const bool known = failure.reason != Reason::kNone;
+  return fmt::format("{}{}, vendor_err {:#x}: {}{}{}; {}", subject_of(failure), status, rule.code,
+                     known ? rule.text : "?", place_of(failure), numbers_of(failure),
+                     known ? rule.cure : "?");
 }
 
 }  // namespace weft

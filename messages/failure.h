@@ -1,6 +1,6 @@
-// messages/failure.h -- why a request failed or a message was refused: for each reason one code, one text and
-// one cure. The code is ibv_wc.vendor_err and is shown on the program's stats page. docs/verbs.md lists the
-// codes.
+// messages/failure.h -- what follows from each reason (base/reason.h), as one table: the status and number
+// of a failed completion, the errno of a refused call, text and cure. The number is ibv_wc.vendor_err and
+// is shown on the program's stats page; docs/verbs.md lists the numbers.
 #pragma once
 
 #include <array>
@@ -10,99 +10,30 @@
 #include <string_view>
 
 #include "base/counters.h"
+#include "base/reason.h"
 
 namespace weft {
 
-/// High byte: the side that found the fault, and the subject. Low byte of the first three groups:
-/// adapter::AccessFault.
-enum class Reason : uint16_t {
-  kNone = 0,
-
-  // An LKey of a work request (TPT-LOCAL-02).
-  kLocalMemory = 0x100,
-  kLocalKeyUnknown = 0x101,
-  kLocalKeyOfWindow = 0x102,
-  kLocalWrongPd = 0x103,
-  kLocalKeyOld = 0x104,
-  kLocalOutOfBounds = 0x105,
-  kLocalRightMissing = 0x106,
-  kLocalGone = 0x10B,
-
-  // An RKey in a message of the peer (TPT-REMOTE-02).
-  kRemoteMemory = 0x200,
-  kRemoteKeyUnknown = 0x201,
-  kRemoteKeyOfRegion = 0x202,
-  kRemoteWrongPd = 0x203,
-  kRemoteKeyOld = 0x204,
-  kRemoteOutOfBounds = 0x205,
-  kRemoteRightMissing = 0x206,
-  kRemoteGone = 0x20B,
-  kRemoteWrongQp = 0x20C,
-
-  // A bind, an invalidation or a registration by work request.
-  kBind = 0x300,
-  kBindKeyUnknown = 0x301,
-  kBindWrongType = 0x302,
-  kBindWrongPd = 0x303,
-  kBindKeyOld = 0x304,
-  kBindOutOfBounds = 0x305,
-  kBindRightMissing = 0x306,
-  kBindNotAllowed = 0x307,
-  kBindBoundAlready = 0x308,
-  kBindBadRights = 0x309,
-  kBindNoRoom = 0x30A,
-  kBindNothingStaged = 0x30B,
-  kBindWrongQp = 0x30C,
-
-  // The request itself.
-  kDatagramTooLong = 0x401,
-  kNoReadsAllowed = 0x402,
-  kNoPacketMemory = 0x403,
-  kNotIpv6 = 0x404,
-  kNoRegistration = 0x405,
-  kNoDatagramContext = 0x406,
-
-  // A negative answer of the peer.
-  kPeerRefusesAccess = 0x501,
-  kPeerRefusesRequest = 0x502,
-  kPeerHasNoMemory = 0x503,
-  kPeerHasNoReceive = 0x504,
-  kPeerNeverReceives = 0x505,
-  kPeerCrc = 0x506,
-  kPeerBadResponse = 0x507,
-
-  // No answer.
-  kPeerNeverAnswered = 0x601,
-  kPeerWentSilent = 0x602,
-  kPeerOtherPsn = 0x603,
-  kPortDown = 0x604,
-  kLidChanged = 0x605,
-
-  // A message of the peer that this side refuses.
-  kUnsupported = 0x701,
-  kQpRightMissing = 0x702,
-  kReadsNotGranted = 0x703,
-  kWrongQkey = 0x704,
-  kWrongSrq = 0x705,
-  kNoReceive = 0x706,
-  kReceiveTooShort = 0x707,
-  kMessageTooLong = 0x708,
-  kMessageCrc = 0x709,
-  kContradiction = 0x70A,
-  kMisaligned = 0x70B,
-
-  // Cells of a peer that this side drops, and that the peer repeats.
-  kNoSuchQp = 0x801,
-  kQpNotReady = 0x802,
-  kWrongPeer = 0x803,
-  kWrongPsn = 0x804,
-  kWrongPkey = 0x805,
-
-  // The end of a QP.
-  kEndedByProgram = 0x901,
-  kCqOverrun = 0x902,
-  kCellsChanged = 0x903,
-  kSrqDestroyed = 0x904,
+/// Numbers as in enum ibv_wc_status.
+enum class WcStatus : uint8_t {
+  kSuccess = 0,
+  kLocalLength = 1,
+  kLocalQpOperation = 2,
+  kLocalEecOperation = 3,
+  kLocalProtection = 4,
+  kFlushed = 5,
+  kMwBind = 6,
+  kBadResponse = 7,
+  kLocalAccess = 8,
+  kRemoteInvalidRequest = 9,
+  kRemoteAccess = 10,
+  kRemoteOperation = 11,
+  kRetryExceeded = 12,
+  kRnrRetryExceeded = 13,
+  kRemoteAborted = 17,
+  kFatal = 19,
+  kResponseTimeout = 20,
+  kGeneral = 21,
 };
 
 /// The kind of the request, of either side.
@@ -143,16 +74,26 @@ struct Failure {
 
 struct ReasonRule {
   Reason reason;
+  uint16_t code;  // ibv_wc.vendor_err; high byte: the side that found the fault, and the subject; 0: of calls
+  WcStatus status;        // of a request of this side that fails; kSuccess: none fails by it
+  int error;              // errno of a refused call; 0: no call is refused by it
   std::string_view text;  // what is wrong
-  std::string_view cure;  // what to do
+  std::string_view cure;  // what to do; of failed requests
 };
 
-/// All reasons, in the order of their codes.
+/// One row for each reason, in their order; the first is kOk.
 [[nodiscard]] std::span<const ReasonRule> reason_rules() noexcept;
-/// Null for an unknown code.
-[[nodiscard]] const ReasonRule* find_reason(uint32_t code) noexcept;
+/// The row of kNone for a number that is no reason.
+[[nodiscard]] const ReasonRule& rule_of(Reason reason) noexcept;
+/// kNone for an unknown code.
+[[nodiscard]] Reason find_reason(uint32_t code) noexcept;
+/// The text of the row.
+[[nodiscard]] std::string_view to_string(Reason reason) noexcept;
+/// 0 for kOk; EINVAL for a reason of failed requests that a call returns.
+[[nodiscard]] int errno_of(Reason reason) noexcept;
 /// The text of ibv_wc_status_str(), and "unknown" for other numbers.
 [[nodiscard]] const char* completion_status_text(uint32_t status) noexcept;
+[[nodiscard]] std::string_view to_string(WcStatus status) noexcept;
 [[nodiscard]] std::string_view to_string(FailedWork work) noexcept;
 /// A failure on a stats page. kNumber counts from 1; 0 is an empty place.
 enum class FailureGauge : uint8_t {

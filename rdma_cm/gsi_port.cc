@@ -60,7 +60,7 @@ Status GsiPort::make_objects() {
                                     .grh_space = true}};
   const hca::Made<hca::Qp> qp = context_->create_qp(*pd_, init);
   qp_ = qp.object;
-  if (qp_ == nullptr) return Error{"QP1 of the port cannot be made: " + std::string(to_string(qp.answer))};
+  if (qp_ == nullptr) return Error{"QP1 of the port cannot be made: " + std::string(to_string(qp.answer()))};
   return {};
 }
 

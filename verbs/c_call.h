@@ -9,7 +9,7 @@
 #include <exception>
 
 #include "base/cancel_shield.h"
-#include "hca/answer.h"
+#include "messages/failure.h"
 
 #define WEFT_VERBS_API extern "C" __attribute__((visibility("default")))
 
@@ -20,8 +20,8 @@ inline int fail(int error) noexcept {
   if (error != 0) errno = error;
   return error;
 }
-inline int fail(hca::Answer answer) noexcept {
-  return fail(hca::to_errno(answer));
+inline int fail(Reason why) noexcept {
+  return fail(errno_of(why));
 }
 /// For calls that return -1 and set errno.
 inline int failed(int error) noexcept {

@@ -11,7 +11,7 @@
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
-#include "verbs/explain.h"
+#include "verbs/refusals.h"
 
 namespace weft::verbs {
 
@@ -83,25 +83,12 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
 
 Cq* make_cq(ibv_context* context, const CqRequest& request) {
   OpenContext& opened = ours(context);
-  const adapter::AdapterLimits& most = *opened.limits;
-  if (request.entries == 0 || request.entries > most.cqes_per_queue) {
-    explain("ibv_create_cq: cqe {}: must be 1 to {}", request.entries, most.cqes_per_queue);
-    return no_object(EINVAL);
-  }
-  if (request.vector >= most.completion_vectors) {
-    explain("ibv_create_cq: comp_vector {}: the device has {}, numbered from 0", request.vector,
-            most.completion_vectors);
-    return no_object(EINVAL);
-  }
   auto out = std::make_unique<Cq>();
   hca::CompletionChannel* channel =
       request.channel != nullptr ? ours<Channel>(request.channel).object : nullptr;
-  const hca::Made<hca::Cq> made =
-      opened.context->create_cq(std::max(request.entries, kCqesAtLeast), channel, out.get());
-  if (made.object == nullptr) {
-    explain("ibv_create_cq: {}", to_string(made.answer));
-    return no_object(hca::to_errno(made.answer));
-  }
+  const hca::Made<hca::Cq> made = opened.context->create_cq(
+      request.entries == 0 ? 0 : std::max(request.entries, kCqesAtLeast), channel, out.get(), request.vector);
+  if (made.object == nullptr) return no_object("ibv_create_cq", made.refusal);
   out->object = made.object;
   out->c.context = context;
   out->c.channel = request.channel;
@@ -122,7 +109,7 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return guarded(static_cast<ibv_comp_channel*>(nullptr), [&]() -> ibv_comp_channel* {
     auto out = std::make_unique<Channel>();
     const hca::Made<hca::CompletionChannel> made = ours(context).context->create_channel();
-    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    if (made.object == nullptr) return no_object("ibv_create_comp_channel", made.refusal);
     out->object = made.object;
     out->c = {.context = context, .fd = made.object->fd(), .refcnt = 0};
     return &out.release()->c;
@@ -130,11 +117,8 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
-  if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_comp_channel: {} CQs still use it", users_of(*channel).load());
-    return fail(answer);
-  }
+  const weft::Reason why = ours(channel->context).context->destroy(ours<Channel>(channel).object);
+  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_comp_channel");
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
   return 0;
 }
@@ -153,13 +137,10 @@ WEFT_VERBS_API ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* us
 WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
   return guarded(ENOMEM, [&] {
     Cq& queue = ours(cq);
-    const hca::Answer answer =
-        entries > 0 ? queue.object->resize(static_cast<uint32_t>(entries)) : hca::Answer::kInvalid;
-    if (answer != hca::Answer::kOk) {
-      explain("ibv_resize_cq: cqe {}: out of range, or less than the {} entries in the queue", entries,
-              queue.object->query().fill);
-      return fail(answer);
-    }
+    const weft::Reason why = queue.object->resize(static_cast<uint32_t>(std::max(entries, 0)));
+    if (why != weft::Reason::kOk)
+      return fail(why, "ibv_resize_cq: cqe {}, with {} entries in the queue", entries,
+                  queue.object->query().fill);
     cq->cqe = static_cast<int>(queue.object->query().depth);
     return 0;
   });
@@ -167,11 +148,8 @@ WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
 
 WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   Cq& queue = ours(cq);
-  const hca::Answer answer = ours(cq->context).context->destroy(queue.object);
-  if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_cq: QPs still use it");
-    return fail(answer);
-  }
+  const weft::Reason why = ours(cq->context).context->destroy(queue.object);
+  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_cq");
   if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
@@ -181,8 +159,8 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
 
 WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user) {
   hca::Cq* told = nullptr;
-  const hca::Answer answer = ours<Channel>(channel).object->get_event(told);
-  if (answer != hca::Answer::kOk) return failed(hca::to_errno(answer));
+  const weft::Reason why = ours<Channel>(channel).object->get_event(told);
+  if (why != weft::Reason::kOk) return failed(errno_of(why));
   *cq = plain(*static_cast<Cq*>(told->user()));
   *user = (*cq)->cq_context;
   return 0;

@@ -7,6 +7,7 @@
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/refusals.h"
 
 namespace weft::verbs {
 namespace {
@@ -73,7 +74,7 @@ WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
     OpenContext& opened = ours(context);
     const hca::Made<hca::ProtectionDomain> made = opened.context->alloc_pd();
-    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    if (made.object == nullptr) return no_object("ibv_alloc_pd", made.refusal);
     const uint32_t handle = made.object->id().value();
     UndoUnlessDone made_in_vain([&] {
       opened.device->domains.drop(handle);
@@ -94,8 +95,8 @@ WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
   }
   if (domain.parent == nullptr && !domain.imported) {
     const std::shared_ptr<OpenDevice> device = ours(pd->context).device;
-    const hca::Answer answer = device->context.destroy(domain.object);
-    if (answer != hca::Answer::kOk) return fail(answer);
+    const weft::Reason why = device->context.destroy(domain.object);
+    if (why != weft::Reason::kOk) return fail(why, "ibv_dealloc_pd");
     device->domains.drop(pd->handle);
   }
   const std::unique_ptr<Pd> owned(&domain);

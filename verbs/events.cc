@@ -54,8 +54,8 @@ namespace hca = weft::hca;
 
 WEFT_VERBS_API int ibv_get_async_event(ibv_context* context, ibv_async_event* out) {
   hca::AsyncEvent event;
-  const hca::Answer answer = ours(context).context->get_async_event(event);
-  if (answer != hca::Answer::kOk) return failed(hca::to_errno(answer));
+  const weft::Reason why = ours(context).context->get_async_event(event);
+  if (why != weft::Reason::kOk) return failed(errno_of(why));
   *out = {};
   out->event_type = static_cast<ibv_event_type>(event.kind);
   switch (about(out->event_type)) {

@@ -13,6 +13,7 @@
 #include "verbs/device_memory.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/refusals.h"
 #include "verbs/regions.h"
 
 namespace weft::verbs {
@@ -27,9 +28,9 @@ constexpr unsigned kHints = IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND;
 
 /// Destroys the adapter's object, then frees the C object.
 template <class Ours>
-int end(Ours& object, ibv_context* context) noexcept {
-  const hca::Answer answer = ours(context).context->destroy(object.object);
-  if (answer != hca::Answer::kOk) return fail(answer);
+int end(const char* call, Ours& object, ibv_context* context) noexcept {
+  const Reason why = ours(context).context->destroy(object.object);
+  if (why != Reason::kOk) return fail(why, "{}", call);
   const std::unique_ptr<Ours> owned(&object);
   return 0;
 }
@@ -49,11 +50,6 @@ bool is_implicit(const RegionRequest& request) noexcept {
 
 bool may_register(const RegionRequest& request) {
   if (!knows_access(request.call, request.access)) return false;
-  const bool remote = (request.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  if (remote && (request.access & IBV_ACCESS_LOCAL_WRITE) == 0) {
-    explain("{}: access {:#x}: remote write and atomic need local write", request.call, request.access);
-    return false;
-  }
   if (request.length > kRegionBytesMax && !is_implicit(request)) {
     explain("{}: {} bytes: a region over all addresses needs IBV_ACCESS_ON_DEMAND and address 0",
             request.call, request.length);
@@ -127,12 +123,8 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
   if (moves) change.memory = std::span(static_cast<std::byte*>(addr), length);
   if (rights) change.access = static_cast<adapter::Access>(access & kRights);
   Mr& region = ours<Mr>(&mr);
-  const hca::Answer answer = region.object->rereg(change, to_pd ? ours<Pd>(pd).object : nullptr);
-  if (answer != hca::Answer::kOk) {
-    explain("ibv_rereg_mr: flags {:#x}: {}", flags, to_string(answer));
-    errno = hca::to_errno(answer);
-    return IBV_REREG_MR_ERR_CMD;
-  }
+  const Reason why = region.object->rereg(change, to_pd ? ours<Pd>(pd).object : nullptr);
+  if (fail(why, "ibv_rereg_mr") != 0) return IBV_REREG_MR_ERR_CMD;
   const uint32_t before = mr.handle;
   mr.lkey = mr.handle = region.object->region().lkey.value();
   mr.rkey = region.object->region().rkey.value();
@@ -165,11 +157,7 @@ ibv_mr* register_memory(const RegionRequest& request) {
   const hca::Made<hca::MemoryRegion> made =
       opened.context->reg_mr(*ours<Pd>(request.pd).object, memory,
                              request.unreachable ? adapter::Access::kNoLocalRead : rights, options);
-  if (made.object == nullptr) {
-    explain("{}: {} bytes, access {:#x}: {}", request.call, request.length, request.access,
-            to_string(made.answer));
-    return no_object(hca::to_errno(made.answer));
-  }
+  if (made.object == nullptr) return no_object(request.call, made.refusal);
   const adapter::MemoryRegion& region = made.object->region();
   out->object = made.object;
   out->c = {.context = request.pd->context,
@@ -194,7 +182,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     auto out = std::make_unique<Mw>();
     const auto kind = type == IBV_MW_TYPE_1 ? adapter::WindowKind::kType1 : adapter::WindowKind::kType2;
     const hca::Made<hca::Window> made = ours(pd->context).context->alloc_window(*ours<Pd>(pd).object, kind);
-    if (made.object == nullptr) return no_object(hca::to_errno(made.answer));
+    if (made.object == nullptr) return no_object("ibv_alloc_mw", made.refusal);
     out->object = made.object;
     const uint32_t key = made.object->key().value();
     out->c = {.context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type};
@@ -211,13 +199,13 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) noexcept {
                                 .length = info.length,
                                 .access = window_access(info)};
   Rkey key;
-  const hca::Answer answer = ours(qp).object->bind_window(*ours<Mw>(mw).object, request, key);
-  if (answer == hca::Answer::kOk) mw->rkey = key.value();
-  return fail(answer);
+  const Reason why = ours(qp).object->bind_window(*ours<Mw>(mw).object, request, key);
+  if (why == Reason::kOk) mw->rkey = key.value();
+  return fail(why, "ibv_bind_mw");
 }
 
 int dealloc_mw(ibv_mw* mw) noexcept {
-  return end(ours<Mw>(mw), mw->context);
+  return end("ibv_dealloc_mw", ours<Mw>(mw), mw->context);
 }
 
 bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
@@ -270,8 +258,8 @@ WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
   const OpenContext& opened = ours(mr->context);
   const std::shared_ptr<OpenDevice> device = opened.device;
   Mr& region = ours<Mr>(mr);
-  const hca::Answer answer = opened.context->destroy(region.object);
-  if (answer != hca::Answer::kOk) return fail(answer);
+  const weft::Reason why = opened.context->destroy(region.object);
+  if (why != weft::Reason::kOk) return fail(why, "ibv_dereg_mr");
   device->regions.drop(mr->handle);
   const std::unique_ptr<Mr> owned(&region);
   if (region.dma != nullptr) --region.dma->users;
@@ -284,10 +272,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     auto out = std::make_unique<Ah>();
     const hca::Made<hca::AddressHandle> made =
         ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
-    if (made.object == nullptr) {
-      explain("ibv_create_ah: dlid {}, sl {}, port {}: out of range", attr->dlid, attr->sl, attr->port_num);
-      return no_object(hca::to_errno(made.answer));
-    }
+    if (made.object == nullptr) return no_object("ibv_create_ah", made.refusal);
     out->object = made.object;
     out->c = {.context = pd->context, .pd = pd, .handle = 0};
     return &out.release()->c;
@@ -295,7 +280,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 }
 
 WEFT_VERBS_API int ibv_destroy_ah(ibv_ah* ah) {
-  return end(ours<Ah>(ah), ah->context);
+  return end("ibv_destroy_ah", ours<Ah>(ah), ah->context);
 }
 
 /// The way back: LID and level of the datagram, and with a global header where that came from.

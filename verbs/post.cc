@@ -65,14 +65,14 @@ class SegmentLists {
   alignas(adapter::Sge) std::byte room_[kRoomBytes];
 };
 
-/// Translates everything but the segments. False: the operation does not exist.
-bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& out) noexcept {
+/// Translates everything but the segments.
+Reason translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& out) noexcept {
   out = {.wr_id = in.wr_id,
          .opcode = static_cast<adapter::SendOpcode>(in.opcode),
          .flags = in.send_flags,
          .imm = be32toh(in.imm_data)};
   if (type == IBV_QPT_UD) {
-    if (in.wr.ud.ah == nullptr) return false;
+    if (in.wr.ud.ah == nullptr) return Reason::kNoDestination;
     out.ah = &ours<Ah>(in.wr.ud.ah).object->value();
     out.dest.qpn = Qpn(in.wr.ud.remote_qpn);
     out.dest.qkey = in.wr.ud.remote_qkey;
@@ -84,74 +84,82 @@ bool translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& ou
     case IBV_WR_RDMA_READ:
       out.remote_addr = in.wr.rdma.remote_addr;
       out.rkey = Rkey(in.wr.rdma.rkey);
-      return true;
+      return Reason::kOk;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
       out.compare = in.wr.atomic.compare_add;
       out.operand = in.wr.atomic.swap;
       out.remote_addr = in.wr.atomic.remote_addr;
       out.rkey = Rkey(in.wr.atomic.rkey);
-      return true;
+      return Reason::kOk;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       out.operand = in.wr.atomic.compare_add;
       out.remote_addr = in.wr.atomic.remote_addr;
       out.rkey = Rkey(in.wr.atomic.rkey);
-      return true;
+      return Reason::kOk;
     case IBV_WR_LOCAL_INV:
     case IBV_WR_SEND_WITH_INV:
       out.rkey = Rkey(in.invalidate_rkey);
-      return true;
+      return Reason::kOk;
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-      return true;
+      return Reason::kOk;
     case IBV_WR_BIND_MW:
-      return in.bind_mw.mw != nullptr &&
-             bind_request(in.bind_mw.mw, in.bind_mw.rkey, in.bind_mw.bind_info, out.bind);
+      if (in.bind_mw.mw == nullptr) return Reason::kBindKeyUnknown;
+      return bind_request(in.bind_mw.mw, in.bind_mw.rkey, in.bind_mw.bind_info, out.bind)
+                 ? Reason::kOk
+                 : Reason::kBindWrongType;
   }
-  return false;
+  return Reason::kBadOpcode;
 }
 
 /// Posts the chain in chunks. `post(chunk, posted)` posts one chunk; `fill(wr, request)` translates
 /// everything but the segments.
 template <class Wr, class Request, class Fill, class Post>
-int post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
+Reason post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
   std::array<Request, kPostedAtATime> chunk;
   SegmentLists segments;
   while (list != nullptr) {
     segments.clear();
     Wr* first = list;
     size_t count = 0;
-    bool good = true;
+    Reason why = Reason::kOk;
     for (; list != nullptr && count < kPostedAtATime; list = list->next, ++count) {
-      good = fill(*list, chunk[count]) && segments.take(list->sg_list, list->num_sge, chunk[count].sges);
-      if (!good) break;
+      why = fill(*list, chunk[count]);
+      if (why != Reason::kOk) break;
+      if (!segments.take(list->sg_list, list->num_sge, chunk[count].sges)) {
+        why = Reason::kTooManySges;
+        break;
+      }
     }
     size_t posted = 0;
-    hca::Answer answer = hca::Answer::kOk;
-    if (count != 0) answer = post(std::span<const Request>(chunk.data(), count), posted);
-    if (answer == hca::Answer::kOk && good) continue;
+    if (count != 0) {
+      const Reason refused = post(std::span<const Request>(chunk.data(), count), posted);
+      if (refused != Reason::kOk) why = refused;
+    }
+    if (why == Reason::kOk) continue;
     for (size_t i = 0; i < posted && first != nullptr; ++i) first = first->next;
     if (bad != nullptr) *bad = first;
-    return fail(answer != hca::Answer::kOk ? answer : hca::Answer::kInvalid);
+    return why;
   }
-  return 0;
+  return Reason::kOk;
 }
 
-bool fill_recv(const ibv_recv_wr& in, adapter::RecvRequest& out) noexcept {
+Reason fill_recv(const ibv_recv_wr& in, adapter::RecvRequest& out) noexcept {
   out = {.wr_id = in.wr_id};
-  return true;
+  return Reason::kOk;
 }
 
 template <class Queue>
-int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
+Reason post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
   return post_chain<ibv_recv_wr, adapter::RecvRequest>(
       list, bad, fill_recv, [&](std::span<const adapter::RecvRequest> chunk, size_t& posted) {
         return queue.post_recv(chunk, posted);
       });
 }
 
-[[gnu::cold]] void explain_send(const Qp& pair, ibv_send_wr** bad) noexcept {
+[[gnu::cold]] void explain_send(const Qp& pair, Reason why, ibv_send_wr** bad) noexcept {
   const PostFacts facts = bad != nullptr ? facts_of(**bad) : PostFacts{};
-  explain_post("ibv_post_send", pair, "an operation that is not offered", &facts);
+  explain_post("ibv_post_send", pair, why, &facts);
 }
 
 }  // namespace
@@ -160,31 +168,29 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
   Qp& pair = ours(qp);
   const ibv_qp_type type = qp->qp_type;
   if (pair.batch != nullptr) pair.batch->lock.enter("ibv_post_send", "QP", qp->qp_num);
-  const int error = post_chain<ibv_send_wr, adapter::SendRequest>(
+  const Reason why = post_chain<ibv_send_wr, adapter::SendRequest>(
       list, bad, [&](const ibv_send_wr& in, adapter::SendRequest& out) { return translate(in, type, out); },
       [&](std::span<const adapter::SendRequest> chunk, size_t& posted) {
         return pair.object->post_send(chunk, posted);
       });
   if (pair.batch != nullptr) pair.batch->lock.leave();
-  if (error != 0) [[unlikely]]
-    explain_send(pair, bad);
-  return error;
+  if (why == Reason::kOk) [[likely]]
+    return 0;
+  explain_send(pair, why, bad);
+  return fail(why);
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
   const Qp& pair = ours(qp);
-  const int error = post_receives(*pair.object, list, bad);
-  if (error != 0) [[unlikely]]
-    explain_post("ibv_post_recv", pair, "a negative number of segments", nullptr);
-  return error;
+  const Reason why = post_receives(*pair.object, list, bad);
+  if (why == Reason::kOk) [[likely]]
+    return 0;
+  explain_post("ibv_post_recv", pair, why, nullptr);
+  return fail(why);
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
-  const int error = post_receives(*ours<Srq>(srq).object, list, bad);
-  if (error != 0) [[unlikely]]
-    explain("ibv_post_srq_recv: {}",
-            error == ENOMEM ? "the queue is full" : "more segments than it was made for");
-  return error;
+  return fail(post_receives(*ours<Srq>(srq).object, list, bad), "ibv_post_srq_recv");
 }
 
 }  // namespace weft::verbs

@@ -1,6 +1,5 @@
 #include "verbs/qp_attr.h"
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -114,12 +113,10 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   if ((mask & ~kSame) != 0) {
     out.fault =
         "attr_mask: IBV_QP_CAP is not supported, because queues keep their size, and higher bits are unknown";
-    out.error = EINVAL;
     return out;
   }
   const ibv_qp_attr attr = named(given, mask);
   out.fault = wrong_code(attr, mask);
-  out.error = out.fault != nullptr ? EINVAL : 0;
   out.mask = static_cast<uint32_t>(mask);
   out.attr.state = static_cast<adapter::QpState>(attr.qp_state);
   out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags & ~kOfRegions);

@@ -10,12 +10,11 @@
 namespace weft::verbs {
 
 /// An ibv_modify_qp() call for the adapter: attributes in the adapter's values and their mask. If the adapter
-/// cannot express the call, `fault` says why and `error` is the errno; otherwise `fault` is null.
+/// cannot express the call, `fault` says why; otherwise it is null.
 struct QpChange {
   adapter::QpAttr attr{};
   uint32_t mask = 0;
   const char* fault = nullptr;
-  int error = 0;  // 0 when `fault` is null
 };
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.

@@ -23,7 +23,7 @@ WorkBatch& batch_of(ibv_qp_ex* qp) noexcept {
 /// Appends a request to the batch; null when an earlier call of the batch has failed.
 adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
   WorkBatch& batch = batch_of(qp);
-  if (batch.fault != 0) return nullptr;
+  if (batch.fault != Reason::kOk) return nullptr;
   const size_t before = batch.requests.size();
   no_throw(0, [&] {
     batch.requests.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = qp->wr_flags},
@@ -32,7 +32,7 @@ adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
     return 0;
   });
   if (batch.requests.size() == before) {
-    batch.fault = ENOMEM;
+    batch.fault = Reason::kNoMemory;
     return nullptr;
   }
   return &batch.requests.back().request;
@@ -49,16 +49,16 @@ void add_remote(ibv_qp_ex* qp, SendOpcode opcode, uint32_t rkey, uint64_t addr, 
   out->imm = be32toh(imm);
 }
 
-void refuse(ibv_qp_ex* qp, int error) noexcept {
+void refuse(ibv_qp_ex* qp, Reason why) noexcept {
   WorkBatch& batch = batch_of(qp);
-  if (batch.fault == 0) batch.fault = error;
+  if (batch.fault == Reason::kOk) batch.fault = why;
 }
 
 /// The request that the setters apply to: the last one added. Null when the batch has failed.
 BuiltRequest* last(ibv_qp_ex* qp) noexcept {
   WorkBatch& batch = batch_of(qp);
-  if (batch.fault == 0 && batch.requests.empty()) batch.fault = EINVAL;
-  return batch.fault == 0 ? &batch.requests.back() : nullptr;
+  if (batch.fault == Reason::kOk && batch.requests.empty()) batch.fault = Reason::kBadOpcode;
+  return batch.fault == Reason::kOk ? &batch.requests.back() : nullptr;
 }
 
 // ---- operations --------------------
@@ -72,7 +72,7 @@ void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t o
 }
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) noexcept {
   adapter::SendRequest* out = add(qp, SendOpcode::kBindWindow);
-  if (out != nullptr && !bind_request(mw, rkey, *info, out->bind)) refuse(qp, EINVAL);
+  if (out != nullptr && !bind_request(mw, rkey, *info, out->bind)) refuse(qp, Reason::kBindWrongType);
 }
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
   add_remote(qp, SendOpcode::kLocalInvalidate, rkey, adapter::kNoRemoteAddr);
@@ -96,10 +96,10 @@ void wr_send_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
   add_remote(qp, SendOpcode::kSendWithInvalidate, rkey, adapter::kNoRemoteAddr);
 }
 void wr_send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*bytes*/, uint16_t /*mss*/) noexcept {
-  refuse(qp, EOPNOTSUPP);
+  refuse(qp, Reason::kNoService);
 }
 void wr_atomic_write(ibv_qp_ex* qp, uint32_t /*rkey*/, uint64_t /*addr*/, const void* /*value*/) noexcept {
-  refuse(qp, EOPNOTSUPP);
+  refuse(qp, Reason::kNoService);
 }
 
 // ---- setters --------------------
@@ -125,7 +125,7 @@ void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) noexcept 
       batch_of(qp).sges.push_back({.addr = sge.addr, .length = sge.length, .lkey = Lkey(sge.lkey)});
     return 0;
   });
-  if (fault != 0) return refuse(qp, fault);
+  if (fault != 0) return refuse(qp, Reason::kNoMemory);
   built->sges = count;
 }
 
@@ -146,7 +146,7 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* li
     }
     return 0;
   });
-  if (fault != 0) return refuse(qp, fault);
+  if (fault != 0) return refuse(qp, Reason::kNoMemory);
   built->request.flags |= adapter::kSendInline;
 }
 
@@ -173,8 +173,8 @@ void wr_abort(ibv_qp_ex* qp) noexcept {
 }
 
 /// Posts all requests of the batch or none.
-int post(Qp& pair, WorkBatch& batch) {
-  if (batch.fault != 0) return batch.fault;
+Reason post(Qp& pair, WorkBatch& batch) {
+  if (batch.fault != Reason::kOk) return batch.fault;
   batch.inlined.resize(batch.requests.size());
   batch.posted.reserve(batch.requests.size());
   for (size_t i = 0; i < batch.requests.size(); ++i) {
@@ -190,11 +190,11 @@ int post(Qp& pair, WorkBatch& batch) {
     }
     batch.posted.push_back(request);
   }
-  return hca::to_errno(pair.object->post_batch(batch.posted));
+  return pair.object->post_batch(batch.posted);
 }
 
 /// Explains the first request that is larger than the QP was made for, else the first request.
-[[gnu::cold]] void explain_batch(const Qp& pair) noexcept {
+[[gnu::cold]] void explain_batch(const Qp& pair, Reason why) noexcept {
   const WorkBatch& batch = *pair.batch;
   const auto too_large = [&pair](const BuiltRequest& built) {
     return built.sges > pair.cap.max_send_sge || built.bytes > pair.cap.max_inline_data;
@@ -209,16 +209,16 @@ int post(Qp& pair, WorkBatch& batch) {
              .is_inline = (at->request.flags & adapter::kSendInline) != 0};
     if (facts.is_inline) facts.segments = 1;
   }
-  explain_post("ibv_wr_complete", pair, "a call of the batch is not offered", &facts);
+  explain_post("ibv_wr_complete", pair, why, &facts);
 }
 
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
-  const int error = no_throw(ENOMEM, [&] { return post(pair, *pair.batch); });
-  if (error != 0) [[unlikely]]
-    explain_batch(pair);
+  const Reason why = no_throw(Reason::kNoMemory, [&] { return post(pair, *pair.batch); });
+  if (why != Reason::kOk) [[unlikely]]
+    explain_batch(pair, why);
   end_batch(*pair.batch);
-  return fail(error);
+  return fail(why);
 }
 
 }  // namespace

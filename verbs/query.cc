@@ -112,8 +112,8 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* out, size_t by
   return guarded(ENOMEM, [&] {
     if (!has_port(context, port, "ibv_query_port")) return fail(EINVAL);
     hca::PortState state;
-    const hca::Answer answer = ours(context).node->device().query_port(port, state);
-    if (answer != hca::Answer::kOk) return fail(answer);
+    const Reason why = ours(context).node->device().query_port(port, state);
+    if (why != Reason::kOk) return fail(why);
     ibv_port_attr all{};
     describe(state, *ours(context).node, all);
     std::memset(out, 0, bytes);

@@ -28,40 +28,28 @@ struct QpRequest {
   bool extended = false;
 };
 
-bool fits(const char* what, uint32_t value, uint32_t most) {
-  if (value <= most) return true;
-  explain("ibv_create_qp: {} {}: at most {}", what, value, most);
-  return false;
-}
-
 bool is_offered(ibv_qp_type type) noexcept {
   return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
          type == IBV_QPT_XRC_RECV;
 }
 
-int refusal(const QpRequest& request, const adapter::AdapterLimits& most) {
+/// What only this library can check: the adapter's QPs have other types too, and the same room for inline
+/// data.
+Refusal check(const QpRequest& request, uint32_t inline_most) noexcept {
   const ibv_qp_init_attr& init = request.init;
-  if (!is_offered(init.qp_type)) {
-    explain("ibv_create_qp: qp_type {}: RC (2), UC (3), UD (4) and XRC (9, 10) are supported",
-            static_cast<int>(init.qp_type));
-    return EOPNOTSUPP;
-  }
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
-  if (target != (request.xrcd != nullptr)) {
-    explain("ibv_create_qp: an XRC domain is needed for an XRC target and allowed for no other QP");
-    return EINVAL;
-  }
-  if (target) return 0;
-  if (request.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
-    explain("ibv_create_qp: needs a PD and a CQ for each queue");
-    return EINVAL;
-  }
-  const bool good = fits("max_send_wr", init.cap.max_send_wr, most.wqes_per_queue) &&
-                    fits("max_recv_wr", init.cap.max_recv_wr, most.wqes_per_queue) &&
-                    fits("max_send_sge", init.cap.max_send_sge, most.sges_per_wqe) &&
-                    fits("max_recv_sge", init.cap.max_recv_sge, most.sges_per_wqe) &&
-                    fits("max_inline_data", init.cap.max_inline_data, most.inline_bytes);
-  return good ? 0 : EINVAL;
+  if (!is_offered(init.qp_type))
+    return {Reason::kNoService, "create_qp: qp_type {}: RC (2), UC (3), UD (4) and XRC (9, 10) are supported",
+            static_cast<uint64_t>(init.qp_type)};
+  if (target != (request.xrcd != nullptr))
+    return {Reason::kNotOfService,
+            "create_qp: an XRC domain is needed for an XRC target and allowed for no other QP"};
+  if (target) return {};
+  if (request.pd == nullptr) return {Reason::kMissingObject, "create_qp: needs a PD"};
+  if (init.cap.max_inline_data > inline_most)
+    return {Reason::kBadSize, "create_qp: max_inline_data {}: at most {}", init.cap.max_inline_data,
+            inline_most};
+  return {};
 }
 
 adapter::QpConfig config_of(const ibv_qp_init_attr& init) noexcept {
@@ -92,8 +80,8 @@ hca::Made<hca::Qp> create(const QpRequest& request, const adapter::QpConfig& con
     return context.create_target(*ours<Xrcd>(request.xrcd).object, {.config = config, .user = &user});
   const ibv_qp_init_attr& init = request.init;
   return context.create_qp(*ours<Pd>(request.pd).object,
-                           {.send_cq = ours(init.send_cq).object,
-                            .recv_cq = ours(init.recv_cq).object,
+                           {.send_cq = init.send_cq != nullptr ? ours(init.send_cq).object : nullptr,
+                            .recv_cq = init.recv_cq != nullptr ? ours(init.recv_cq).object : nullptr,
                             .srq = init.srq != nullptr ? ours<Srq>(init.srq).object : nullptr,
                             .config = config,
                             .user = &user});
@@ -120,7 +108,8 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   const OpenContext& opened = ours(request.context);
   ibv_qp_init_attr& init = request.init;
   if (init.qp_type == IBV_QPT_XRC_SEND && init.recv_cq == nullptr) init.recv_cq = init.send_cq;
-  if (const int fault = refusal(request, *opened.limits); fault != 0) return no_object(fault);
+  const Refusal unfit = check(request, opened.limits->inline_bytes);
+  if (unfit.reason() != Reason::kOk) return no_object("ibv_create_qp", unfit);
   auto out = std::make_unique<Qp>();
   std::unique_ptr<WorkBatch> batch;
   if (request.extended) {
@@ -129,10 +118,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   }
   const adapter::QpConfig config = config_of(init);
   const hca::Made<hca::Qp> made = create(request, config, *out);
-  if (made.object == nullptr) {
-    explain("ibv_create_qp: {}", to_string(made.answer));
-    return no_object(hca::to_errno(made.answer));
-  }
+  if (made.object == nullptr) return no_object("ibv_create_qp", made.refusal);
   out->object = made.object;
   out->sq_sig_all = init.sq_sig_all;
   out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
@@ -151,14 +137,14 @@ int meant_mask(ibv_qp_type type, int mask) noexcept {
   return mask;
 }
 
-[[gnu::cold]] void explain_change(Qp& qp, const QpChange& change) {
+[[gnu::cold]] void explain_change(Qp& qp, Reason why, const QpChange& change) {
   if (!explains()) return;
   adapter::QpAttr now;
   adapter::QpConfig config;
-  if (qp.object->query(now, config) != hca::Answer::kOk) return explain("ibv_modify_qp: the device is gone");
+  if (qp.object->query(now, config) != weft::Reason::kOk) return explain("ibv_modify_qp: the device is gone");
   const uint32_t ports = ours(qp.c.qp_base.context).node->device().ports();
   explain("ibv_modify_qp: QP {:#x}: {}", qp.c.qp_base.qp_num,
-          why_not(qp, now.state, change.attr, change.mask, ports));
+          change_words(why, qp, now.state, change.attr, change.mask, ports));
 }
 
 }  // namespace
@@ -204,10 +190,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept {
     auto out = std::make_unique<Qp>();
     const hca::Made<hca::Qp> made =
         ours(context).context->open_target(*ours<Xrcd>(attr->xrcd).object, Qpn(attr->qp_num), out.get());
-    if (made.object == nullptr) {
-      explain("ibv_open_qp: qp_num {:#x}: the domain has no such target", attr->qp_num);
-      return no_object(hca::to_errno(made.answer));
-    }
+    if (made.object == nullptr) return no_object("ibv_open_qp", made.refusal);
     out->object = made.object;
     QpRequest request{.context = context, .xrcd = attr->xrcd};
     request.init.qp_type = attr->qp_type;
@@ -243,7 +226,7 @@ namespace {
 void settle(Qp& pair) {
   adapter::QpAttr now;
   adapter::QpConfig config;
-  if (pair.object->query(now, config) == hca::Answer::kOk) settle(pair, now);
+  if (pair.object->query(now, config) == weft::Reason::kOk) settle(pair, now);
 }
 
 }  // namespace
@@ -255,13 +238,13 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
     const QpChange change = qp_change_of(*attr, mask);
     if (change.fault != nullptr) {
       explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);
-      return fail(change.error);
+      return fail(EINVAL);
     }
     if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);
-    const hca::Answer answer = pair.object->modify(change.attr, change.mask);
-    if (answer != hca::Answer::kOk) {
-      explain_change(pair, change);
-      return fail(answer);
+    const weft::Reason why = pair.object->modify(change.attr, change.mask);
+    if (why != weft::Reason::kOk) {
+      explain_change(pair, why, change);
+      return fail(why);
     }
     remember(pair, *attr, mask);
     if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
@@ -274,8 +257,8 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_
   Qp& pair = ours(qp);
   adapter::QpAttr state;
   adapter::QpConfig config;
-  const hca::Answer answer = pair.object->query(state, config);
-  if (answer != hca::Answer::kOk) return fail(answer);
+  const weft::Reason why = pair.object->query(state, config);
+  if (why != weft::Reason::kOk) return fail(why);
   settle(pair, state);
   answer_query(pair, state, *attr);
   if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
@@ -291,8 +274,8 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_
 
 WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
   Qp& pair = ours(qp);
-  const hca::Answer answer = ours(qp->context).context->destroy(pair.object);
-  if (answer != hca::Answer::kOk) return fail(answer);
+  const weft::Reason why = ours(qp->context).context->destroy(pair.object);
+  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_qp");
   const std::unique_ptr<WorkBatch> batch(pair.batch);
   pthread_mutex_destroy(&qp->mutex);
   pthread_cond_destroy(&qp->cond);
@@ -301,23 +284,13 @@ WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  return guarded(ENOMEM, [&] {
-    const hca::Answer answer = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
-    if (answer != hca::Answer::kOk)
-      explain(
-          "ibv_attach_mcast: QP {:#x}, mlid {:#x}: {}: needs a UD QP, a multicast GID and a multicast LID",
-          qp->qp_num, lid, to_string(answer));
-    return fail(answer);
-  });
+  return fail(ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid)),
+              "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
 WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  return guarded(ENOMEM, [&] {
-    const hca::Answer answer = ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid));
-    if (answer != hca::Answer::kOk)
-      explain("ibv_detach_mcast: QP {:#x}, mlid {:#x}: the QP is no member of this group", qp->qp_num, lid);
-    return fail(answer);
-  });
+  return fail(ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid)),
+              "ibv_detach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
 WEFT_VERBS_API int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*opcode*/, uint32_t /*flags*/) {

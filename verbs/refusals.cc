@@ -1,21 +1,16 @@
 #include "verbs/refusals.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
 
 #include "adapter/queues/qp_rules.h"
-#include "verbs/addresses.h"
-#include "verbs/explain.h"
-#include "verbs/open_device.h"
-#include "verbs/process_node.h"
 
 namespace weft::verbs {
 namespace {
 
 using adapter::QpAttr;
+using adapter::QpRule;
 
 struct Attribute {
   uint32_t bit;
@@ -23,6 +18,7 @@ struct Attribute {
   const char* allowed;
 };
 constexpr std::array kAttributes{
+    Attribute{adapter::kQpAttrCurState, "cur_qp_state", "RTR to SQE"},
     Attribute{adapter::kQpAttrAccess, "qp_access_flags", "local write and the three remote rights"},
     Attribute{adapter::kQpAttrPkeyIndex, "pkey_index", "an entry of the port's table that is in use"},
     Attribute{adapter::kQpAttrPort, "port_num", "a port of the device, from 1"},
@@ -34,6 +30,7 @@ constexpr std::array kAttributes{
     Attribute{adapter::kQpAttrRnrRetry, "rnr_retry", "0 to 7"},
     Attribute{adapter::kQpAttrRqPsn, "rq_psn", "24 bits"},
     Attribute{adapter::kQpAttrMaxRdAtomic, "max_rd_atomic", "at most max_qp_rd_atom of the device"},
+    Attribute{adapter::kQpAttrAltPath, "alt_ah_attr", "values as for the primary path"},
     Attribute{adapter::kQpAttrMinRnrTimer, "min_rnr_timer", "0 to 31"},
     Attribute{adapter::kQpAttrSqPsn, "sq_psn", "24 bits"},
     Attribute{adapter::kQpAttrMaxDestRdAtomic, "max_dest_rd_atomic", "at most max_qp_rd_atom of the device"},
@@ -68,37 +65,37 @@ std::string state_words(const Qp& qp, std::string_view from) {
                      to_string(static_cast<adapter::QpState>(qp.c.qp_base.state)), from);
 }
 
-std::string receive_words(adapter::PostResult why, const Qp& qp) {
+std::string receive_words(Reason why, const Qp& qp) {
   switch (why) {
-    case adapter::PostResult::kBadState:
+    case Reason::kBadState:
       return state_words(qp, "receives are taken from INIT on");
-    case adapter::PostResult::kWouldBlock:
+    case Reason::kWouldBlock:
       return fmt::format("the receive queue is full: {} receives (max_recv_wr)", qp.cap.max_recv_wr);
-    case adapter::PostResult::kTooManySges:
+    case Reason::kTooManySges:
       return fmt::format("more segments than the QP was made for: {} (max_recv_sge)", qp.cap.max_recv_sge);
     default:
       return std::string(to_string(why));
   }
 }
 
-std::string send_words(adapter::PostResult why, const Qp& qp, const PostFacts& send) {
+std::string send_words(Reason why, const Qp& qp, const PostFacts& send) {
   switch (why) {
-    case adapter::PostResult::kBadState:
+    case Reason::kBadState:
       return state_words(qp, "requests are taken from RTS on");
-    case adapter::PostResult::kWouldBlock:
+    case Reason::kWouldBlock:
       return fmt::format(
           "the send queue is full: {} requests (max_send_wr) whose completions were not polled",
           qp.cap.max_send_wr);
-    case adapter::PostResult::kTooManySges:
+    case Reason::kTooManySges:
       return fmt::format("{} segments, and the QP was made for at most {} (max_send_sge)", send.segments,
                          qp.cap.max_send_sge);
-    case adapter::PostResult::kBadAtomic:
+    case Reason::kBadAtomic:
       return fmt::format("{} segments of {} bytes: an atomic operation has one of 8", send.segments,
                          send.bytes);
-    case adapter::PostResult::kInlineTooLong:
+    case Reason::kInlineTooLong:
       return fmt::format("{} bytes inline, and the QP was made for at most {} (max_inline_data)", send.bytes,
                          qp.cap.max_inline_data);
-    case adapter::PostResult::kTooLong:
+    case Reason::kTooLong:
       return fmt::format("{} bytes: {}", send.bytes,
                          qp.c.qp_base.qp_type == IBV_QPT_UD
                              ? "a datagram is at most as long as the path's MTU"
@@ -110,65 +107,58 @@ std::string send_words(adapter::PostResult why, const Qp& qp, const PostFacts& s
 
 }  // namespace
 
-std::string post_words(adapter::PostResult why, const Qp& qp, const PostFacts* send) {
+std::string post_words(Reason why, const Qp& qp, const PostFacts* send) {
   return send == nullptr ? receive_words(why, qp) : send_words(why, qp, *send);
 }
 
-[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown,
-                                const PostFacts* send) noexcept {
-  if (!explains()) return;
-  const adapter::PostResult why = qp.object->take_refusal();
-  explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num,
-          why != adapter::PostResult::kOk ? post_words(why, qp, send) : std::string(unknown));
+[[gnu::cold]] void explain_post(const char* call, const Qp& qp, Reason why, const PostFacts* send) noexcept {
+  if (explains()) explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num, post_words(why, qp, send));
 }
 
 namespace {
 
-/// Finds the reason among the checks that depend on the QP's present state, in the adapter's order
-/// (AdapterCore::check_move, check_migration).
-std::string why_not_now(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask) {
-  const auto named = [mask](uint32_t bit) { return (mask & bit) != 0; };
-  const auto has_partition = [&qp](uint16_t index) {
-    ProcessNode& node = *ours(qp.c.qp_base.context).node;
-    return (pkey_at(node, index) & 0x7FFF) != 0;
-  };
-  if (named(adapter::kQpAttrCurState) && attr.cur_state != from)
-    return fmt::format("cur_qp_state says {}, and the QP is in {}", to_string(attr.cur_state),
-                       to_string(from));
-  if (named(adapter::kQpAttrAltPath) && !has_partition(attr.alt.pkey_index))
-    return fmt::format("alt_pkey_index {}: the port's table has no partition there", attr.alt.pkey_index);
-  if (named(adapter::kQpAttrAltPath))
-    return "alt_ah_attr: the path in force is armed, or the other port has cells of another size";
-  if (named(adapter::kQpAttrPathMigState))
-    return "path_mig_state: no alternate path is loaded, or it is not rearmed yet";
-  if (named(adapter::kQpAttrPkeyIndex) && !has_partition(attr.pkey_index))
-    return fmt::format("pkey_index {}: the port's table has no partition there", attr.pkey_index);
-  if (from == adapter::QpState::kSqd && named(adapter::kQpAttrAddress | adapter::kQpAttrPort))
-    return "ah_attr and port_num change only once IBV_EVENT_SQ_DRAINED has come";
-  if (named(adapter::kQpAttrPort))
-    return fmt::format("port_num {}: the QP belongs to multicast groups of another port", attr.port);
-  return "the adapter refused it";
+std::string attribute_words(Reason why, const QpRule& rule, const QpAttr& attr, uint32_t mask,
+                            uint32_t ports) {
+  const uint32_t named = mask & ~uint32_t{adapter::kQpAttrState};
+  if (why == Reason::kMissingAttribute)
+    return fmt::format("attr_mask lacks {}", names_of(rule.required & ~named));
+  if (why == Reason::kUnexpectedAttribute)
+    return fmt::format("attr_mask must not have {}", names_of(named & ~(rule.required | rule.optional)));
+  if (why == Reason::kNoPartition) return fmt::format("pkey_index {}: {}", attr.pkey_index, to_string(why));
+  if (why == Reason::kNoAltPartition)
+    return fmt::format("alt_pkey_index {}: {}", attr.alt.pkey_index, to_string(why));
+  for (const Attribute& row : kAttributes) {
+    if (why != Reason::kBadValue || (mask & row.bit) == 0) continue;
+    if (adapter::check_qp_values(attr, row.bit, ports) != Reason::kOk)
+      return fmt::format("{} out of range: {}", row.name, row.allowed);
+  }
+  return std::string(to_string(why));
 }
 
 }  // namespace
 
-std::string why_not(const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask, uint32_t ports) {
+std::string change_words(Reason why, const Qp& qp, adapter::QpState from, const QpAttr& attr, uint32_t mask,
+                         uint32_t ports) {
   const adapter::QpState to = (mask & adapter::kQpAttrState) != 0 ? attr.state : from;
-  const auto type = static_cast<adapter::QpType>(qp.c.qp_base.qp_type);
-  const std::string move = fmt::format("{} to {}", to_string(from), to_string(to));
-  const adapter::QpRule* rule = adapter::find_qp_rule(type, from, to);
-  if (rule == nullptr) return fmt::format("{}: no such move for this service", move);
-  const uint32_t named = mask & ~uint32_t{adapter::kQpAttrState};
-  if (const uint32_t missing = rule->required & ~named; missing != 0)
-    return fmt::format("{}: attr_mask lacks {}", move, names_of(missing));
-  if (const uint32_t extra = named & ~(rule->required | rule->optional); extra != 0)
-    return fmt::format("{}: attr_mask must not have {}", move, names_of(extra));
-  for (const Attribute& row : kAttributes) {
-    if ((mask & row.bit) == 0) continue;
-    if (adapter::check_qp_values(attr, row.bit, ports) == adapter::ModifyResult::kOk) continue;
-    return fmt::format("{}: {} out of range: {}", move, row.name, row.allowed);
-  }
-  return fmt::format("{}: {}", move, why_not_now(qp, from, attr, mask));
+  if (why == Reason::kOtherState)
+    return fmt::format("cur_qp_state says {}, and the QP is in {}", to_string(attr.cur_state),
+                       to_string(from));
+  const adapter::QpRule* rule =
+      adapter::find_qp_rule(static_cast<adapter::QpType>(qp.c.qp_base.qp_type), from, to);
+  return fmt::format(
+      "{} to {}: {}", to_string(from), to_string(to),
+      rule != nullptr ? attribute_words(why, *rule, attr, mask, ports) : std::string(to_string(why)));
+}
+
+decltype(nullptr) no_object(const char* call, const Refusal& why) noexcept {
+  guarded(0, [&] {
+    const std::string line = why.text();
+    const size_t name = line.find(": ");  // the adapter's name of the call
+    explain("{}: {}", call,
+            name == std::string::npos ? to_string(why.reason()) : std::string_view(line).substr(name + 2));
+    return 0;
+  });
+  return no_object(errno_of(why.reason()));
 }
 
 }  // namespace weft::verbs

@@ -9,25 +9,17 @@
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
 #include "verbs/objects.h"
+#include "verbs/refusals.h"
 
 namespace weft::verbs {
 namespace {
 
 ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlace& xrc = {}) {
   const OpenContext& opened = ours(pd->context);
-  const adapter::AdapterLimits& most = *opened.limits;
-  if (attr.max_wr == 0 || attr.max_wr > most.wqes_per_queue || attr.max_sge > most.sges_per_wqe) {
-    explain("ibv_create_srq: max_wr {}, max_sge {}: at most {} and {}", attr.max_wr, attr.max_sge,
-            most.wqes_per_queue, most.sges_per_wqe);
-    return no_object(EINVAL);
-  }
   auto out = std::make_unique<Srq>();
   const hca::Made<hca::Srq> made = opened.context->create_srq(*ours<Pd>(pd).object, attr.max_wr,
                                                               std::max(attr.max_sge, 1U), out.get(), xrc);
-  if (made.object == nullptr) {
-    explain("ibv_create_srq: {}", to_string(made.answer));
-    return no_object(hca::to_errno(made.answer));
-  }
+  if (made.object == nullptr) return no_object("ibv_create_srq", made.refusal);
   out->object = made.object;
   out->c.context = pd->context;
   out->c.srq_context = user;
@@ -83,10 +75,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
     }
     auto out = std::make_unique<Xrcd>();
     const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd(open);
-    if (made.object == nullptr) {
-      explain("ibv_open_xrcd: {}", to_string(made.answer));
-      return no_object(hca::to_errno(made.answer));
-    }
+    if (made.object == nullptr) return no_object("ibv_open_xrcd", made.refusal);
     out->object = made.object;
     out->c.context = context;
     return &out.release()->c;
@@ -95,11 +84,8 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
 
 int close_xrcd(ibv_xrcd* domain) noexcept {
   Xrcd& ending = ours<Xrcd>(domain);
-  const hca::Answer answer = ours(domain->context).context->destroy(ending.object);
-  if (answer != hca::Answer::kOk) {
-    explain("ibv_close_xrcd: SRQs or QPs still use it");
-    return fail(answer);
-  }
+  const Reason why = ours(domain->context).context->destroy(ending.object);
+  if (why != Reason::kOk) return fail(why, "ibv_close_xrcd");
   const std::unique_ptr<Xrcd> owned(&ending);
   return 0;
 }
@@ -108,7 +94,6 @@ int close_xrcd(ibv_xrcd* domain) noexcept {
 
 using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
 namespace adapter = weft::adapter;
-namespace hca = weft::hca;
 
 static_assert(static_cast<int>(adapter::kSrqWqes) == IBV_SRQ_MAX_WR &&
               static_cast<int>(adapter::kSrqLimit) == IBV_SRQ_LIMIT);
@@ -119,32 +104,25 @@ WEFT_VERBS_API ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 
 WEFT_VERBS_API int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   return guarded(ENOMEM, [&] {
-    const hca::Answer answer = ours<Srq>(srq).object->modify({.wqes = attr->max_wr, .limit = attr->srq_limit},
-                                                             static_cast<uint32_t>(mask));
-    if (answer != hca::Answer::kOk)
-      explain(
-          "ibv_modify_srq: mask {:#x}, max_wr {}, srq_limit {}: out of range, or max_wr is less than the "
-          "requests in the queue",
-          mask, attr->max_wr, attr->srq_limit);
-    return fail(answer);
+    const weft::Reason why = ours<Srq>(srq).object->modify({.wqes = attr->max_wr, .limit = attr->srq_limit},
+                                                           static_cast<uint32_t>(mask));
+    return fail(why, "ibv_modify_srq: mask {:#x}, max_wr {}, srq_limit {}", mask, attr->max_wr,
+                attr->srq_limit);
   });
 }
 
 WEFT_VERBS_API int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
   adapter::SrqAttr attr;
-  const hca::Answer answer = ours<Srq>(srq).object->query(attr);
-  if (answer != hca::Answer::kOk) return fail(answer);
+  const weft::Reason why = ours<Srq>(srq).object->query(attr);
+  if (why != weft::Reason::kOk) return fail(why);
   *out = {.max_wr = attr.wqes, .max_sge = attr.sges, .srq_limit = attr.limit};
   return 0;
 }
 
 WEFT_VERBS_API int ibv_destroy_srq(ibv_srq* srq) {
   Srq& queue = ours<Srq>(srq);
-  const hca::Answer answer = ours(srq->context).context->destroy(queue.object);
-  if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_srq: QPs still use it");
-    return fail(answer);
-  }
+  const weft::Reason why = ours(srq->context).context->destroy(queue.object);
+  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_srq");
   pthread_mutex_destroy(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
   const std::unique_ptr<Srq> owned(&queue);

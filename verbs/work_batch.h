@@ -33,7 +33,7 @@ struct WorkBatch {
   // Used in ibv_wr_complete(): the requests to post, and the segments of inline requests.
   std::vector<adapter::SendRequest> posted;
   std::vector<adapter::Sge> inlined;
-  int fault = 0;  // errno of the first call of the batch that failed
+  Reason fault = Reason::kOk;  // of the first call of the batch that failed
 
   void clear() noexcept {
     requests.clear();
@@ -41,7 +41,7 @@ struct WorkBatch {
     inline_bytes.clear();
     posted.clear();
     inlined.clear();
-    fault = 0;
+    fault = Reason::kOk;
   }
 };
 

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "messages/failure.h"
+
 namespace weft::adapter {
 
 /// Why an access was refused. Letters: the checks of TPT-LOCAL-02 and TPT-REMOTE-02.
@@ -26,6 +28,18 @@ enum class AccessFault : uint8_t {
   kCount,
 };
 [[nodiscard]] std::string_view to_string(AccessFault fault) noexcept;
+
+/// Reason of a refused access: for a request of this side, a message of the peer, and a bind. The low byte of
+/// its code is the fault.
+[[nodiscard]] inline Reason local_reason(AccessFault fault) noexcept {
+  return find_reason(0x100U + static_cast<uint32_t>(fault));
+}
+[[nodiscard]] inline Reason remote_reason(AccessFault fault) noexcept {
+  return find_reason(0x200U + static_cast<uint32_t>(fault));
+}
+[[nodiscard]] inline Reason bind_reason(AccessFault fault) noexcept {
+  return find_reason(0x300U + static_cast<uint32_t>(fault));
+}
 
 /// Kind of an access.
 enum class AccessKind : uint8_t { kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic };

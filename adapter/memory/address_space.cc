@@ -42,7 +42,8 @@ AddressSpaces::AddressSpaces(MemoryTable& table, MemoryManager& manager) : table
 }
 
 Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) {
-  if (owners_.contains(pd)) return Refusal{"assign: the protection domain already belongs to a process"};
+  if (owners_.contains(pd))
+    return Refusal{Reason::kTaken, "assign: the protection domain already belongs to a process"};
   if (mode == ProcessMode::kUser)
     if (Refusable<> confined = table_.confine(pd); !confined) return confined.error();
   owners_.emplace(pd, Owner{process, mode});
@@ -70,13 +71,13 @@ void AddressSpaces::segment_table_update(ProcessId process, const Segment& segme
 
 Refusable<> AddressSpaces::map_local_page(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || bytes - 1 > std::numeric_limits<uint64_t>::max() - address)
-    return Refusal{"map_local_page: no range of addresses"};
+    return Refusal{Reason::kBadRange, "map_local_page: no range of addresses"};
   const uint64_t first = address / kSpacePageBytes;
   const uint64_t last = (address + (bytes - 1)) / kSpacePageBytes;
   std::vector<PageEntry> entries;
   for (uint64_t page = first; page <= last; ++page) {
     const std::optional<PageEntry> entry = manager_.page_entry(page);
-    if (!entry) return Refusal{"map_local_page: page {} has no page table entry", page};
+    if (!entry) return Refusal{Reason::kBadRange, "map_local_page: page {} has no page table entry", page};
     entries.push_back(*entry);
   }
   for (const PageEntry& entry : entries) pages_[entry.page] = entry;
@@ -141,18 +142,20 @@ AccessFault AddressSpaces::translate(PdId pd, AddressKind kind, uint64_t address
 
 Refusable<> AddressSpaces::authorise(PdId pd, AddressKind kind, uint64_t address, uint64_t length) {
   const auto owner = owners_.find(pd);
-  if (owner == owners_.end()) return Refusal{"reg_addresses: the protection domain belongs to no process"};
+  if (owner == owners_.end())
+    return Refusal{Reason::kWrongMoment, "reg_addresses: the protection domain belongs to no process"};
   if (length == 0 || length - 1 > std::numeric_limits<uint64_t>::max() - address)
-    return Refusal{"reg_addresses: no range of addresses"};
+    return Refusal{Reason::kBadRange, "reg_addresses: no range of addresses"};
   if (kind != AddressKind::kEffective) {
     if (owner->second.mode == ProcessMode::kKernel) return {};
-    return Refusal{"reg_addresses: a user process names memory by effective addresses only"};
+    return Refusal{Reason::kConfined,
+                   "reg_addresses: a user process names memory by effective addresses only"};
   }
   fetch(owner->second.process);
   const uint64_t last = (address + (length - 1)) / kSegmentBytes;
   for (uint64_t segment = address / kSegmentBytes; segment <= last; ++segment) {
     if (!to_virtual(owner->second.process, segment * kSegmentBytes))
-      return Refusal{"reg_addresses: no valid segment of the process covers the range"};
+      return Refusal{Reason::kBadRange, "reg_addresses: no valid segment of the process covers the range"};
   }
   return {};
 }
@@ -170,14 +173,14 @@ Refusable<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, 
 Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
                                                  uint64_t length, Access access) {
   if (kind == AddressKind::kPhysical)
-    return Refusal{"bind_rkey: only effective and virtual addresses can be bound"};
+    return Refusal{Reason::kBadOption, "bind_rkey: only effective and virtual addresses can be bound"};
   Refusable<MemoryRegion> region =
       reg_addresses(pd, kind, address, length, Access::kLocalWrite | Access::kWindowBind);
   if (!region.ok()) return region;
   const AccessFault fault = table_.bind_rkey(pd, {key, region.value().lkey, address, length, access});
   if (fault == AccessFault::kNone) return region;
   static_cast<void>(table_.dereg_mr(region.value().lkey));
-  return Refusal{"bind_rkey: ", to_string(fault)};
+  return Refusal{bind_reason(fault), "bind_rkey: ", to_string(fault)};
 }
 
 std::optional<PageFault> AddressSpaces::take_page_fault() noexcept {

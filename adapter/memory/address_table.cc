@@ -25,15 +25,16 @@ constexpr uint64_t kPagesFirstOrderMax = uint64_t{kAttListEntries} * kAttListEnt
 Refusable<std::unique_ptr<AddressTable>> AddressTable::make(const PageList& list) {
   const uint64_t size = list.page_bytes;
   if (!std::has_single_bit(size) || size < kPageBytesMin || size > kPageBytesMax)
-    return Refusal{"page list: a page has 4 KiB to 256 MiB, a power of two"};
-  if (list.length == 0) return Refusal{"page list: a region has at least one byte"};
-  if (list.first_offset >= size) return Refusal{"page list: the first offset lies beyond the first page"};
+    return Refusal{Reason::kBadSize, "page list: a page has 4 KiB to 256 MiB, a power of two"};
+  if (list.length == 0) return Refusal{Reason::kBadRange, "page list: a region has at least one byte"};
+  if (list.first_offset >= size)
+    return Refusal{Reason::kBadRange, "page list: the first offset lies beyond the first page"};
   if (list.length > ~uint64_t{0} - list.first_offset - (size - 1))
-    return Refusal{"page list: ends behind the last address"};
+    return Refusal{Reason::kBadRange, "page list: ends behind the last address"};
   if (list.pages.size() != (list.first_offset + list.length + size - 1) / size)
-    return Refusal{"page list: the number of pages does not fit the length"};
+    return Refusal{Reason::kBadRange, "page list: the number of pages does not fit the length"};
   if (std::find(list.pages.begin(), list.pages.end(), nullptr) != list.pages.end())
-    return Refusal{"page list: a page without address"};
+    return Refusal{Reason::kBadRange, "page list: a page without address"};
   return std::make_unique<AddressTable>(Passed{}, list);
 }
 

@@ -25,7 +25,8 @@ namespace {
 constexpr auto kOptionalRights = static_cast<Access>(0x3FF0'0000U);
 
 constexpr const char* kConfined =
-    "the protection domain is a user process's: it names memory by effective addresses (reg_addresses)";
+    "reg_mr: the protection domain is a user process's: it names memory by effective addresses "
+    "(reg_addresses)";
 
 /// Translation for a grant in pages whose entry no longer has one: finds no memory.
 class Nowhere final : public Translation {
@@ -83,24 +84,36 @@ MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, ui
   static_cast<void>(install_fault_handler());
 }
 
-const char* MemoryTable::objection(const RegionPlan& plan) noexcept {
+Refusable<> MemoryTable::check(const RegionPlan& plan) noexcept {
   if (plan.type != EntryType::kRegion)
-    return "reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved";
-  if (plan.pd.value() >= kMemoryPdsMax) return "reg_mr: no such protection domain";
+    return Refusal{
+        Reason::kBadOption,
+        "reg_mr: makes RDMA regions only; iSCSI regions are not offered, entry type 3 is reserved"};
+  if (plan.pd.value() >= kMemoryPdsMax)
+    return Refusal{Reason::kNoSuchObject, "reg_mr: no such protection domain"};
   const Access unknown = without(plan.access, kRegionRights | kWindowRights | kOptionalRights);
-  if (unknown != Access::kNone) return "reg_mr: unknown access bits; give those of Access";
+  if (unknown != Access::kNone)
+    return Refusal{Reason::kBadRights, "reg_mr: unknown access bits; give those of Access"};
   if (has(plan.access, Access::kZeroBased) && plan.start != 0)
-    return "reg_mr: zero-based and with a base address; choose one";
+    return Refusal{Reason::kBadOption, "reg_mr: zero-based and with a base address; choose one"};
   if (has(plan.access, Access::kOneShot) && plan.remote() == Access::kNone)
-    return "reg_mr: one-shot limits a peer's operations; give a remote right too";
+    return Refusal{Reason::kBadRights,
+                   "reg_mr: one-shot limits a peer's operations; give a remote right too"};
   if (has(plan.access, Access::kOneShot) && plan.one_key)
-    return "reg_mr: one-shot would end the owner's use of the one key too; choose one";
-  if (plan.length == 0) return "reg_mr: no memory given; a region has at least one byte";
+    return Refusal{Reason::kBadRights,
+                   "reg_mr: one-shot would end the owner's use of the one key too; choose one"};
+  if (plan.length == 0)
+    return Refusal{Reason::kBadRange, "reg_mr: no memory given; a region has at least one byte"};
   if (!local_rights_suffice(plan.access, plan.remote()))
-    return "reg_mr: a remote right without the local one; add local write (or drop the withheld local read)";
+    return Refusal{
+        Reason::kBadRights,
+        "reg_mr: a remote right without the local one; add local write (or drop the withheld local "
+        "read)"};
   if (!plan.ends_in_address_space())
-    return "reg_mr: the region would run past the end of the address space; choose a lower base address";
-  return nullptr;
+    return Refusal{Reason::kBadRange,
+                   "reg_mr: the region would run past the end of the address space; choose a lower base "
+                   "address"};
+  return {};
 }
 
 /// Makes a taken entry the region of a plan; its implicit window, if any, covers the whole region.
@@ -138,12 +151,14 @@ MemoryRegion MemoryTable::describe(uint32_t index) const noexcept {
 }
 
 Refusable<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
-  if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
+  if (const Refusable<> good = check(plan); !good) return good.error();
   if (entries().free_count() < plan.keys())
-    return Refusal{"reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
+    return Refusal{Reason::kTableFull,
+                   "reg_mr: no free key; deregister something or raise AdapterLimits::keys"};
   const Translation* shared = plan.backing.translation;
   if (shared != nullptr && shared->users == 0 && !entries().room_for(shared->info().all_entries))
-    return Refusal{"reg_mr: no room for its page table; deregister something or raise the limit"};
+    return Refusal{Reason::kTableFull,
+                   "reg_mr: no room for its page table; deregister something or raise the limit"};
   const uint32_t index = entries().take({.pd = plan.pd});
   if (plan.keys() == 2) entries().at(index).implicit = entries().take({.pd = plan.pd});
   entries().hold(plan.backing);
@@ -151,25 +166,15 @@ Refusable<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
   return describe(index);
 }
 
-MemoryTable::RegionPlan MemoryTable::plan_of(PdId pd, std::span<std::byte> memory, Access access,
-                                             const RegisterOptions& options) noexcept {
+Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
+                                            const RegisterOptions& options) {
+  if (is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
   RegionPlan plan{.pd = pd,
                   .backing = {.origin = reinterpret_cast<uintptr_t>(memory.data())},
                   .length = memory.size(),
                   .access = access};
   plan.address_from(options);
-  return plan;
-}
-
-const char* MemoryTable::objection(PdId pd, std::span<std::byte> memory, Access access,
-                                   const RegisterOptions& options) noexcept {
-  return objection(plan_of(pd, memory, access, options));
-}
-
-Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
-                                            const RegisterOptions& options) {
-  if (is_confined(pd)) return Refusal{kConfined};
-  return add_region(plan_of(pd, memory, access, options));
+  return add_region(plan);
 }
 
 Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,
@@ -185,7 +190,7 @@ Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Tra
 
 Refusable<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
                                                const RegisterOptions& options) {
-  if (is_confined(pd)) return Refusal{kConfined};
+  if (is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
   Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
   if (!table.ok()) return table.error();
   return reg_translated(pd, std::move(table).value(), pages.length, access, options);
@@ -196,12 +201,12 @@ Refusable<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access acc
   uint32_t index = 0;
   const TableEntry* other = entries().find_present(existing.value(), index);
   if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
-    return Refusal{"share_mr: not the LKey of a region"};
-  if (crosses(other->pd, pd)) return Refusal{kConfined};
+    return Refusal{Reason::kNoSuchKey, "share_mr: not the LKey of a region"};
+  if (crosses(other->pd, pd)) return Refusal{Reason::kConfined, kConfined};
   const Access local = only(other->rights, Access::kLocalWrite | Access::kNoLocalRead);
   const bool more = (has(access, Access::kLocalWrite) && !has(local, Access::kLocalWrite)) ||
                     (has(local, Access::kNoLocalRead) && !has(access, Access::kNoLocalRead));
-  if (more) return Refusal{"share_mr: more local rights than the existing region has"};
+  if (more) return Refusal{Reason::kBadRights, "share_mr: more local rights than the existing region has"};
   RegionPlan plan{.pd = pd, .backing = other->backing, .length = other->length, .access = access};
   plan.address_from(options);
   return add_region(plan);
@@ -211,11 +216,13 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
-    return Refusal{"rereg_mr: not the LKey of a region"};
-  if (region->by_request) return Refusal{"rereg_mr: the region is registered by work requests"};
+    return Refusal{Reason::kNoSuchKey, "rereg_mr: not the LKey of a region"};
+  if (region->by_request)
+    return Refusal{Reason::kWrongMoment, "rereg_mr: the region is registered by work requests"};
   const bool moves = change.pd && crosses(region->pd, *change.pd);
-  if (moves || (change.memory && is_confined(region->pd))) return Refusal{kConfined};
-  if (region->has_windows()) return Refusal{"rereg_mr: windows are bound to the region; unbind them first"};
+  if (moves || (change.memory && is_confined(region->pd))) return Refusal{Reason::kConfined, kConfined};
+  if (region->has_windows())
+    return Refusal{Reason::kBusy, "rereg_mr: windows are bound to the region; unbind them first"};
   const bool had_window = region->implicit != kNoEntry;
   const Access before = had_window ? region->rights | entries().at(region->implicit).rights : region->rights;
   RegionPlan plan{.pd = change.pd.value_or(region->pd),
@@ -229,13 +236,13 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
     plan.length = change.memory->size();
     plan.address_from(change.options);
   }
-  if (const char* wrong = objection(plan); wrong != nullptr) return Refusal{wrong};
+  if (const Refusable<> good = check(plan); !good) return good.error();
   const bool with_window = plan.keys() == 2;
   // If only rights change, a region with one key keeps it: the peer already has the key, and the key opens
   // what the owner now allows.
   const bool keeps_keys = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries().free_count() == 0)
-    return Refusal{"rereg_mr: no free key for remote rights; deregister something"};
+    return Refusal{Reason::kTableFull, "rereg_mr: no free key for remote rights; deregister something"};
 
   end_grants();
   if (with_window && !had_window) region->implicit = entries().take({.pd = plan.pd});
@@ -251,7 +258,8 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
 }
 
 Refusable<> MemoryTable::confine(PdId pd) {
-  if (!pd_unused(pd)) return Refusal{"confine: something is registered under the protection domain"};
+  if (!pd_unused(pd))
+    return Refusal{Reason::kWrongMoment, "confine: something is registered under the protection domain"};
   confined_.insert(pd);
   return {};
 }
@@ -262,10 +270,12 @@ bool MemoryTable::crosses(PdId from, PdId to) const noexcept {
 }
 
 Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
-  if (is_confined(pd)) return Refusal{kConfined};
-  if (pd.value() >= kMemoryPdsMax) return Refusal{"reserve_mr: no such protection domain"};
+  if (is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
+  if (pd.value() >= kMemoryPdsMax)
+    return Refusal{Reason::kNoSuchObject, "reserve_mr: no such protection domain"};
   if (entries().free_count() < (with_rkey ? 2U : 1U))
-    return Refusal{"reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
+    return Refusal{Reason::kTableFull,
+                   "reserve_mr: no free key; deregister something or raise AdapterLimits::keys"};
   const uint32_t index = entries().take({.pd = pd, .by_request = true});
   if (with_rkey) {
     const uint32_t window = entries().take({.pd = pd, .region = index, .type = EntryType::kWindow});
@@ -278,9 +288,12 @@ Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
 Refusable<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backing, uint64_t length) {
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
-  if (region == nullptr || !region->by_request) return Refusal{"stage: not the LKey of a reserved region"};
-  if (region->valid) return Refusal{"stage: the region is registered; invalidate it first"};
-  if (length == 0) return Refusal{"stage: no memory given; a region has at least one byte"};
+  if (region == nullptr || !region->by_request)
+    return Refusal{Reason::kNoSuchKey, "stage: not the LKey of a reserved region"};
+  if (region->valid)
+    return Refusal{Reason::kWrongMoment, "stage: the region is registered; invalidate it first"};
+  if (length == 0)
+    return Refusal{Reason::kBadRange, "stage: no memory given; a region has at least one byte"};
   entries().drop(region->backing);
   region->backing = backing;
   region->length = length;
@@ -317,7 +330,7 @@ AccessFault MemoryTable::fill_reserved(PdId pd, const RegisterRequest& request) 
                         .access = request.access};
   if (!plan.ends_in_address_space()) return AccessFault::kOutOfBounds;
   if ((plan.keys() == 2) != (region.implicit != kNoEntry)) return AccessFault::kBadFlags;
-  if (objection(plan) != nullptr) return AccessFault::kBadFlags;
+  if (!check(plan)) return AccessFault::kBadFlags;
   const Translation* table = region.backing.translation;
   if (table != nullptr && !entries().room_for(table->info().all_entries)) return AccessFault::kNoRoom;
   entries().hold(plan.backing);
@@ -334,8 +347,9 @@ Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
   uint32_t index = 0;
   const TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
-    return Refusal{"dereg_mr: not the LKey of a region"};
-  if (region->has_windows()) return Refusal{"dereg_mr: windows are bound to the region; unbind them first"};
+    return Refusal{Reason::kNoSuchKey, "dereg_mr: not the LKey of a region"};
+  if (region->has_windows())
+    return Refusal{Reason::kBusy, "dereg_mr: windows are bound to the region; unbind them first"};
   end_grants();
   if (region->implicit != kNoEntry) entries().release(region->implicit);
   entries().release(index);

@@ -91,9 +91,6 @@ class MemoryTable final : public WindowTable {
   /// @param pds    PDs with preallocated room; further ones allocate memory
   MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds = 0);
 
-  /// The first fault in the arguments of reg_mr(), apart from room in the table; null when there is none.
-  [[nodiscard]] static const char* objection(PdId pd, std::span<std::byte> memory, Access access,
-                                             const RegisterOptions& options) noexcept;
   /// Registers memory, which must outlive the registration (TPT-REG-01): makes one entry for local use and,
   /// with a remote right, a window over all of it (decisions 1.4). A remote right needs the local one
   /// (SAN-LMP-01).
@@ -234,10 +231,8 @@ class MemoryTable final : public WindowTable {
   [[nodiscard]] PageWalk walk_local(const Sge& sge, AccessKind kind) const noexcept;
   [[nodiscard]] PageWalk walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
                                       AccessKind kind) const noexcept;
-  [[nodiscard]] static RegionPlan plan_of(PdId pd, std::span<std::byte> memory, Access access,
-                                          const RegisterOptions& options) noexcept;
-  /// The first fault of a registration, apart from room in the table; null when there is none.
-  [[nodiscard]] static const char* objection(const RegionPlan& plan) noexcept;
+  /// Checks everything about a registration but the room in the table.
+  [[nodiscard]] static Refusable<> check(const RegionPlan& plan) noexcept;
   /// Replaces the staged memory of a reserved entry.
   [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
   [[nodiscard]] Refusable<MemoryRegion> add_region(const RegionPlan& plan);

@@ -20,9 +20,11 @@ Refusable<Rkey> WindowTable::alloc_rkey(PdId pd) {
 }
 
 Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
-  if (pd.value() >= kMemoryPdsMax) return Refusal{"alloc_rkey: no such protection domain"};
+  if (pd.value() >= kMemoryPdsMax)
+    return Refusal{Reason::kNoSuchObject, "alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
-    return Refusal{"alloc_rkey: no free key; deallocate some or raise AdapterLimits::keys"};
+    return Refusal{Reason::kTableFull,
+                   "alloc_rkey: no free key; deallocate some or raise AdapterLimits::keys"};
   }
   for (Rkey& key : out) {
     key = Rkey(entries_->key_of(entries_->take({.pd = pd, .type = EntryType::kWindow})));
@@ -35,9 +37,9 @@ Refusable<> WindowTable::dealloc_rkey(Rkey key) {
   const TableEntry* window =
       index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);
   if (window == nullptr || window->type != EntryType::kWindow)
-    return Refusal{"dealloc_rkey: not an allocated RKey"};
+    return Refusal{Reason::kNoSuchKey, "dealloc_rkey: not an allocated RKey"};
   if (entries_->is_implicit(index))
-    return Refusal{"dealloc_rkey: the key belongs to a region; deregister that"};
+    return Refusal{Reason::kBusy, "dealloc_rkey: the key belongs to a region; deregister that"};
   ++revision_;
   entries_->unbind(index);
   entries_->release(index);
@@ -67,7 +69,7 @@ Refusable<Rkey> WindowTable::alloc_window(PdId pd, WindowKind kind) {
   entries_->at(window).kind = kind;
   if (kind == WindowKind::kType2 && !entries_->take_block(window)) {
     entries_->release(window);
-    return Refusal{"alloc_window: no free block of keys; deallocate some windows"};
+    return Refusal{Reason::kTableFull, "alloc_window: no free block of keys; deallocate some windows"};
   }
   return Rkey(entries_->key_of(window));
 }

@@ -47,6 +47,14 @@ bool MulticastGroups::detach(uint8_t port, Lid lid, const Member& member) noexce
   return true;
 }
 
+void MulticastGroups::leave(const QueuePair& qp) noexcept {
+  for (const Place& place : places_) {
+    if (place.member.qp != &qp) continue;
+    const Member member = place.member;  // detach() overwrites the place
+    static_cast<void>(detach(static_cast<uint8_t>(place.key >> 16), Lid(place.key & 0xFFFF), member));
+  }
+}
+
 bool MulticastGroups::any(uint8_t port, Lid lid) const noexcept {
   bool found = false;
   for_each(port, lid, [&](const Member&) { found = true; });

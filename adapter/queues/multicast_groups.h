@@ -29,6 +29,8 @@ class MulticastGroups {
   [[nodiscard]] bool attach(uint8_t port, Lid lid, const Member& member) noexcept;
   /// False when `member` is not a member.
   [[nodiscard]] bool detach(uint8_t port, Lid lid, const Member& member) noexcept;
+  /// Ends all memberships of a QP.
+  void leave(const QueuePair& qp) noexcept;
   /// Calls `each` with the members of all groups with this LID, in the order in which they joined.
   template <class Each>
   void for_each(uint8_t port, Lid lid, Each each) const noexcept {

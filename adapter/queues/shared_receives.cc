@@ -24,36 +24,41 @@ bool SharedReceives::owns(const SharedReceiveQueue* srq) const noexcept {
 }
 
 Refusable<> SharedReceives::check(const SrqConfig& config) const {
-  const AdapterLimits& most = engine_.config.limits;
   if (config.pd.value() >= pds_.size() || !pds_[config.pd.value()])
-    return Refusal{"create_srq: no such protection domain"};
-  if (config.wqes == 0 || config.wqes > most.wqes_per_queue || config.sges > most.sges_per_wqe)
-    return Refusal{"create_srq: more WQEs or segments than AdapterLimits allow, or none"};
+    return Refusal{Reason::kNoSuchObject, "create_srq: no such protection domain"};
   const bool xrc = config.xrcd != XrcdId();
   if (xrc != (config.cq != nullptr))
-    return Refusal{"create_srq: an XRC domain and a CQ must be given together"};
+    return Refusal{Reason::kMissingObject, "create_srq: an XRC domain and a CQ must be given together"};
   if (!xrc) return {};
-  if (!has(config.xrcd)) return Refusal{"create_srq: no such XRC domain"};
+  if (!has(config.xrcd)) return Refusal{Reason::kNoSuchObject, "create_srq: no such XRC domain"};
   const uint32_t cq = config.cq->index();
   if (cq >= cqs_.size() || cqs_[cq].get() != config.cq)
-    return Refusal{"create_srq: the CQ belongs to another adapter"};
+    return Refusal{Reason::kForeignObject, "create_srq: the CQ belongs to another adapter"};
   return {};
 }
 
-SrqMemory SharedReceives::make(const SrqConfig& config) {
+Refusable<SrqMemory> SharedReceives::make(const SrqConfig& config) const {
+  const AdapterLimits& most = engine_.config.limits;
+  if (config.wqes == 0 || config.wqes > most.wqes_per_queue)
+    return Refusal{Reason::kBadSize, "create_srq: max_wr {}; 1 to {} are possible", config.wqes,
+                   most.wqes_per_queue};
+  if (config.sges > most.sges_per_wqe)
+    return Refusal{Reason::kBadSize, "create_srq: max_sge {}; at most {} are possible", config.sges,
+                   most.sges_per_wqe};
   return SrqMemory(std::make_unique<SharedReceiveQueue>(config).release());
 }
 
 Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config) {
-  if (const Refusable<> good = check(config); !good) {
-    engine_.count(AdapterCounter::kAgentCalls);
-    return good.error();
-  }
-  return create(config, make(config));
+  const Refusable<> good = check(config);
+  Refusable<SrqMemory> made = good.ok() ? make(config) : Refusable<SrqMemory>(good.error());
+  if (made.ok()) return create(std::move(*made));
+  engine_.count(AdapterCounter::kAgentCalls);
+  return made.error();
 }
 
-Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, SrqMemory&& memory) {
+Refusable<SharedReceiveQueue*> SharedReceives::create(SrqMemory&& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
+  const SrqConfig& config = memory->config;
   if (const Refusable<> good = check(config); !good) return good.error();
   auto& queues = engine_.srqs.queues;
   for (uint32_t i = 0; i < engine_.config.limits.shared_receive_queues; ++i) {
@@ -75,32 +80,39 @@ Refusable<SharedReceiveQueue*> SharedReceives::create(const SrqConfig& config, S
     }
     return queues[i].get();
   }
-  return Refusal{"create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
+  return Refusal{Reason::kTableFull,
+                 "create_srq: all are in use; raise AdapterLimits::shared_receive_queues"};
 }
 
-RecvRoom SharedReceives::room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const {
-  const bool grows = (mask & kSrqWqes) != 0 && attr.wqes <= engine_.config.limits.wqes_per_queue;
-  return grows ? RecvQueue::room_for(attr.wqes, srq.queue.sges_max()) : RecvRoom();
+Refusable<RecvRoom> SharedReceives::room_for(const SharedReceiveQueue& srq, const SrqAttr& attr,
+                                             uint32_t mask) const {
+  const uint32_t most = engine_.config.limits.wqes_per_queue;
+  if ((mask & kSrqWqes) == 0) return RecvRoom();
+  if (attr.wqes == 0 || attr.wqes > most)
+    return Refusal{Reason::kBadSize, "modify_srq: max_wr {}; 1 to {} are possible", attr.wqes, most};
+  return RecvQueue::room_for(attr.wqes, srq.queue.sges_max());
 }
 
 Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) {
-  RecvRoom room = room_for(srq, attr, mask);
-  return modify(srq, attr, mask, room);
+  Refusable<RecvRoom> room = room_for(srq, attr, mask);
+  if (room.ok()) return modify(srq, attr, mask, *room);
+  engine_.count(AdapterCounter::kAgentCalls);
+  return room.error();
 }
 
 Refusable<> SharedReceives::modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask,
                                    RecvRoom& room) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!owns(&srq)) return Refusal{"modify_srq: the SRQ belongs to another adapter"};
-  if ((mask & ~uint32_t{kSrqWqes | kSrqLimit}) != 0) return Refusal{"modify_srq: unknown attribute"};
+  if (!owns(&srq)) return Refusal{Reason::kForeignObject, "modify_srq: the SRQ belongs to another adapter"};
+  if ((mask & ~uint32_t{kSrqWqes | kSrqLimit}) != 0)
+    return Refusal{Reason::kBadOption, "modify_srq: unknown attribute"};
   const bool resizes = (mask & kSrqWqes) != 0;
-  if (resizes && (attr.wqes == 0 || attr.wqes > engine_.config.limits.wqes_per_queue))
-    return Refusal{"modify_srq: more WQEs than AdapterLimits allow, or none"};
   const uint32_t wqes = resizes ? attr.wqes : srq.queue.capacity();
   if ((mask & kSrqLimit) != 0 && attr.limit > wqes)
-    return Refusal{"modify_srq: limit {} is above the {} WQEs of the queue", attr.limit, wqes};
+    return Refusal{Reason::kBadSize, "modify_srq: limit {} is above the {} WQEs of the queue", attr.limit,
+                   wqes};
   if (resizes && !srq.queue.resize(wqes, room))
-    return Refusal{"modify_srq: more WQEs are in use, or no memory was given"};
+    return Refusal{Reason::kBadSize, "modify_srq: more WQEs are in use, or no memory was given"};
   if ((mask & kSrqLimit) == 0) return {};
   srq.queue.set_low_mark(attr.limit);
   if (srq.queue.low()) engine_.tell_srq_limit(srq, srq.queue);
@@ -118,8 +130,9 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq) {
 
 Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!owns(srq)) return Refusal{"destroy_srq: the SRQ belongs to another adapter"};
-  if (srq->users != 0) return Refusal{"destroy_srq: QPs still take from it; destroy them first"};
+  if (!owns(srq)) return Refusal{Reason::kForeignObject, "destroy_srq: the SRQ belongs to another adapter"};
+  if (srq->users != 0)
+    return Refusal{Reason::kBusy, "destroy_srq: QPs still take from it; destroy them first"};
   if (srq->config.cq != nullptr) {
     let_go(*srq);
     --srq->config.cq->users;
@@ -154,13 +167,14 @@ Refusable<XrcdId> SharedReceives::alloc_xrcd() {
     xrcds_[i] = {.open = true};
     return XrcdId(i);
   }
-  return Refusal{"alloc_xrcd: all are in use; raise AdapterLimits::xrc_domains"};
+  return Refusal{Reason::kTableFull, "alloc_xrcd: all are in use; raise AdapterLimits::xrc_domains"};
 }
 
 Refusable<> SharedReceives::dealloc_xrcd(XrcdId xrcd) {
   engine_.count(AdapterCounter::kAgentCalls);
-  if (!has(xrcd)) return Refusal{"dealloc_xrcd: no such XRC domain"};
-  if (xrcds_[xrcd.value()].users != 0) return Refusal{"dealloc_xrcd: queues or targets still belong to it"};
+  if (!has(xrcd)) return Refusal{Reason::kNoSuchObject, "dealloc_xrcd: no such XRC domain"};
+  if (xrcds_[xrcd.value()].users != 0)
+    return Refusal{Reason::kBusy, "dealloc_xrcd: queues or targets still belong to it"};
   xrcds_[xrcd.value()].open = false;
   return {};
 }

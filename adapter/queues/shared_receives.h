@@ -30,18 +30,18 @@ class SharedReceives {
 
   // ---- kernel agent --------------------
   Refusable<SharedReceiveQueue*> create(const SrqConfig& config);
-  /// The same in two steps: make() takes the memory and may be called by any thread at any time; create()
-  /// checks `config` and gives the queue its place in the adapter.
-  [[nodiscard]] static SrqMemory make(const SrqConfig& config);
-  Refusable<SharedReceiveQueue*> create(const SrqConfig& config, SrqMemory&& memory);
+  /// The same in two steps: make() checks the sizes and takes the memory, and may be called by any thread
+  /// at any time; create() checks the rest and gives the queue its place in the adapter.
+  Refusable<SrqMemory> make(const SrqConfig& config) const;
+  Refusable<SharedReceiveQueue*> create(SrqMemory&& memory);
   /// Changes the attributes in `mask` (SrqAttrMask), all or none. Each set limit gives one limit event, as
   /// soon as fewer WQEs than the limit wait; this can be at once.
   Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask);
   /// The same with memory taken beforehand. Memory that is left in `room` belongs to the caller.
   Refusable<> modify(SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask, RecvRoom& room);
-  /// Memory for such a change; any thread may call this at any time. Empty when `mask` names no size, or the
-  /// size exceeds the limits.
-  [[nodiscard]] RecvRoom room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
+  /// Checks the size of such a change and takes the memory, none when `mask` names no size; any thread may
+  /// call this at any time.
+  Refusable<RecvRoom> room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
   /// Drops the queued WQEs. Refused while a QP takes from the queue. XRC targets name queues by number and do
   /// not count as users; a target that is receiving into this queue goes to ERR.

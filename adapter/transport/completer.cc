@@ -20,14 +20,14 @@ namespace weft::adapter {
 namespace {
 
 constexpr std::array kNakRules{
-    NakRule{AckCode::kAck, true, WcStatus::kSuccess, Reason::kNone},
-    NakRule{AckCode::kSequenceError, true, WcStatus::kRetryExceeded, Reason::kPeerOtherPsn},
-    NakRule{AckCode::kReceiverNotReady, true, WcStatus::kRnrRetryExceeded, Reason::kPeerHasNoReceive},
-    NakRule{AckCode::kRemoteAccess, false, WcStatus::kRemoteAccess, Reason::kPeerRefusesAccess},
-    NakRule{AckCode::kNotSupported, false, WcStatus::kRemoteInvalidRequest, Reason::kPeerRefusesRequest},
-    NakRule{AckCode::kRemoteOperation, false, WcStatus::kRemoteOperation, Reason::kPeerHasNoMemory},
-    NakRule{AckCode::kPacketCrc, true, WcStatus::kRetryExceeded, Reason::kPeerCrc},
-    NakRule{AckCode::kStandsStill, true, WcStatus::kRetryExceeded, Reason::kPeerWentSilent},
+    NakRule{AckCode::kAck, true, Reason::kNone},
+    NakRule{AckCode::kSequenceError, true, Reason::kPeerOtherPsn},
+    NakRule{AckCode::kReceiverNotReady, true, Reason::kPeerHasNoReceive},
+    NakRule{AckCode::kRemoteAccess, false, Reason::kPeerRefusesAccess},
+    NakRule{AckCode::kNotSupported, false, Reason::kPeerRefusesRequest},
+    NakRule{AckCode::kRemoteOperation, false, Reason::kPeerHasNoMemory},
+    NakRule{AckCode::kPacketCrc, true, Reason::kPeerCrc},
+    NakRule{AckCode::kStandsStill, true, Reason::kPeerWentSilent},
 };
 static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 
@@ -262,13 +262,13 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
   if (progress.any) made_progress(qp);
   if (qp.state == QpState::kErr || number < tx.first) return;
-  if (!rule.repeats) return fail_packet(qp, number, {rule.status, rule.reason});
+  if (!rule.repeats) return fail_packet(qp, number, {rule.reason});
   if (cell.ack.code == AckCode::kReceiverNotReady) {
     qp.counters.add(QpCounter::kRnrNaksReceived);
     if (engine_.now < tx.rnr_until) return;  // the pause for this packet is running
     note_rnr(qp, number);
     if (qp.attr.rnr_retry != kRnrForEver && tx.rnr_retries++ >= qp.attr.rnr_retry) {
-      return fail_packet(qp, number, {rule.status, rule.reason});
+      return fail_packet(qp, number, {rule.reason});
     }
     tx.rnr_until = engine_.now + rnr_delay(cell.ack.cell_number);
     tx.retries = 0;  // the peer has answered: silence counts from here
@@ -279,7 +279,7 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   }
   TxPacket& packet = tx.at(number);
   if (cell.ack.code == AckCode::kPacketCrc) {
-    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, {rule.status, rule.reason});
+    if (packet.crc_naks++ >= qp.attr.retry_count) return fail_packet(qp, number, {rule.reason});
     packet.arrived = 0;
   } else {
     if (packet.repeated && engine_.now - packet.repaired_at < repair_interval(tx)) return;
@@ -298,13 +298,13 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   const bool answers = packet.is_read && atomic == is_atomic_request(packet.opcode);
   if (!answers || cell.cell_number >= packet.cells) {
     qp.counters.add(QpCounter::kProtocolViolations);
-    return fail_packet(qp, number, {WcStatus::kBadResponse, Reason::kPeerBadResponse});
+    return fail_packet(qp, number, {Reason::kPeerBadResponse});
   }
   const uint64_t bit = uint64_t{1} << cell.cell_number;
   if ((packet.arrived & bit) != 0) return qp.counters.add(QpCounter::kDuplicateCells);
   if (cell.payload.size() != std::min(qp.path.segment_bytes, packet.bytes - begin)) {
     qp.counters.add(QpCounter::kProtocolViolations);
-    return fail_packet(qp, number, {WcStatus::kBadResponse, Reason::kPeerBadResponse});
+    return fail_packet(qp, number, {Reason::kPeerBadResponse});
   }
   const SendWqe& wqe = qp.sq.at(packet.wqe);
   std::span<const std::byte> data = cell.payload;
@@ -317,7 +317,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
                                             uint64_t{packet.offset} + begin, data);
   if (fault != AccessFault::kNone) [[unlikely]] {
     const Sge* segment = writer_.find_bad_segment(qp, packet.wqe, AccessKind::kLocalWrite);
-    return fail_packet(qp, number, {WcStatus::kLocalProtection, local_reason(fault), segment});
+    return fail_packet(qp, number, {local_reason(fault), segment});
   }
   packet.arrived |= bit;
   tx.newest_acked = std::max(tx.newest_acked, number + 1);
@@ -535,7 +535,7 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
       tx.retries++ >= qp.attr.retry_count) {
     const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;
     if (armed && migrate(engine_, qp)) return repeat_all(qp);
-    return fail_packet(qp, tx.first, {WcStatus::kRetryExceeded, silence_reason(qp)});
+    return fail_packet(qp, tx.first, {silence_reason(qp)});
   }
   if (allowed < tx.timeout) {
     ++tx.repairs;

@@ -14,14 +14,12 @@ namespace weft::adapter {
 struct NakRule {
   AckCode code;
   bool repeats;
-  WcStatus status;  // of the WQE when its packet is not repeated, or its retries are used up
-  Reason reason;    // in the same case
+  Reason reason;  // of the failed WQE when its packet is not repeated, or its retries are used up
 };
 [[nodiscard]] const NakRule& nak_rule(AckCode code) noexcept;
 
 /// Why a local request fails. `segment`: the faulty data segment, if any.
 struct SendFault {
-  WcStatus status;
   Reason reason;
   const Sge* segment = nullptr;
 };

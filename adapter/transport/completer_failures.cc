@@ -16,9 +16,10 @@ uint64_t milliseconds(Duration time) noexcept {
 
 void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept {
   const bool connected = qp.connected();
+  const WcStatus status = rule_of(fault.reason).status;
   Failure failure{.reason = fault.reason,
                   .work = work_of(wqe.rule->completion),
-                  .status = static_cast<uint8_t>(fault.status),
+                  .status = static_cast<uint8_t>(status),
                   .completes_wr = true,
                   .peer_lid = connected ? uint16_t{0} : wqe.dest.lid.value(),
                   .peer_qpn = connected ? 0 : wqe.dest.qpn.value(),
@@ -33,14 +34,15 @@ void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) no
     failure.key = wqe.rkey.value();
     failure.address = wqe.remote_addr;
   }
-  if (fault.status == WcStatus::kRnrRetryExceeded) failure.extent = qp.attr.rnr_retry;
-  if (fault.status == WcStatus::kRetryExceeded) {
+  if (status == WcStatus::kRnrRetryExceeded) failure.extent = qp.attr.rnr_retry;
+  if (status == WcStatus::kRetryExceeded) {
     failure.expected = milliseconds(engine_.now - qp.tx.progress_at);
     failure.extent = qp.attr.retry_count;
   }
   engine_.report(qp, failure);
-  wqe.status = fault.status;
-  wqe.imm = code_of(fault.reason);  // free to use: the last packet, which would carry it, is never sent
+  wqe.status = status;
+  // `imm` is free to use: the last packet, which would carry it, is never sent.
+  wqe.imm = static_cast<uint32_t>(fault.reason);
   wqe.done = true;
 }
 
@@ -89,14 +91,14 @@ void Completer::registration_failed(QueuePair& qp) noexcept {
 
 bool Completer::complete_failed(QueuePair& qp, const SendWqe& wqe) noexcept {
   const WcStatus status = wqe.status;
+  qp.failed_by = static_cast<Reason>(wqe.imm);
   engine_.complete(qp.config.send_cq, {.wr_id = wqe.wr_id,
                                        .status = status,
                                        .opcode = wqe.rule->completion,
                                        .qpn = qp.qpn,
                                        .byte_count = wqe.length,
-                                       .imm = wqe.imm,
+                                       .imm = code_of(qp.failed_by),
                                        .place = static_cast<uint32_t>(qp.sq.done)});
-  qp.failed_by = static_cast<Reason>(wqe.imm);
   if (wqe.rule->work == SendWork::kRegister && qp.config.registration == SendRegistration::kReactive) {
     flush_send(engine_, qp);  // the consumer may post them again, and the failed one
     qp.tx.halted = false;

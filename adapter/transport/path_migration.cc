@@ -88,16 +88,16 @@ ModifyResult check_migration(const Engine& engine, const QueuePair& qp, const Qp
   const bool loads = (mask & kQpAttrAltPath) != 0;
   if (loads) {
     const AdapterPort& port = *engine.ports[attr.alt.port - 1U];
-    const bool has_partition = (port.pkeys()[attr.alt.pkey_index] & ~kPkeyFullMember) != 0;
-    const bool in_use = qp.attr.path_mig_state == PathMigState::kArmed;
-    if (!has_partition || in_use || !same_cells(qp, port)) return ModifyResult::kBadValue;
+    if ((port.pkeys()[attr.alt.pkey_index] & ~kPkeyFullMember) == 0) return Reason::kNoAltPartition;
+    if (qp.attr.path_mig_state == PathMigState::kArmed) return Reason::kPathArmed;
+    if (!same_cells(qp, port)) return Reason::kOtherCells;
   }
   if ((mask & kQpAttrPathMigState) == 0) return ModifyResult::kOk;
   const bool loaded = loads || qp.attr.alt.dlid != kLidNone;
   const PathMigState to = attr.path_mig_state;
-  const bool bad = (to == PathMigState::kRearm && !loaded) ||
-                   (to == PathMigState::kArmed && qp.attr.path_mig_state != PathMigState::kArmed);
-  return bad ? ModifyResult::kBadValue : ModifyResult::kOk;
+  if (to == PathMigState::kRearm && !loaded) return Reason::kNoAltPath;
+  const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;
+  return to == PathMigState::kArmed && !armed ? Reason::kNotRearmed : Reason::kOk;
 }
 
 bool migrate(Engine& engine, QueuePair& qp) noexcept {

@@ -115,13 +115,13 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
   const bool too_long = !qp.connected() && wqe.length > qp.path.segment_bytes + header;
   if (too_long) {
-    fail_local(qp, wqe, {WcStatus::kLocalLength, Reason::kDatagramTooLong});
+    fail_local(qp, wqe, {Reason::kDatagramTooLong});
   } else if (!writer_.check_segments(qp, qp.sq.started,
                                      read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
     fail_local(qp, wqe,
                bad_segment(qp, qp.sq.started, read ? AccessKind::kLocalWrite : AccessKind::kLocalRead));
   } else if (read && qp.attr.max_rd_atomic == 0) {
-    fail_local(qp, wqe, {WcStatus::kLocalQpOperation, Reason::kNoReadsAllowed});
+    fail_local(qp, wqe, {Reason::kNoReadsAllowed});
   } else {
     return true;
   }
@@ -185,7 +185,7 @@ Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept 
     return Step::kStop;
   }
   if (qp.tx.first != qp.tx.end) return Step::kStop;  // as if the window were full
-  fail_local(qp, wqe, {WcStatus::kLocalQpOperation, Reason::kNoPacketMemory});
+  fail_local(qp, wqe, {Reason::kNoPacketMemory});
   return Step::kAgain;
 }
 
@@ -207,8 +207,7 @@ SendFault Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
       if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
       break;
     case SendWork::kRegister:
-      if (qp.config.registration == SendRegistration::kOff)
-        return {WcStatus::kLocalQpOperation, Reason::kNoRegistration};
+      if (qp.config.registration == SendRegistration::kOff) return {Reason::kNoRegistration};
       fault = memory.fill_reserved(pd, wqe.registration);
       break;
     case SendWork::kDelay:
@@ -217,15 +216,15 @@ SendFault Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
     case SendWork::kAtomic:
       break;  // not executed here
   }
-  if (fault == AccessFault::kNone) return {WcStatus::kSuccess, Reason::kNone};
+  if (fault == AccessFault::kNone) return {Reason::kNone};
   engine_.faults.add(fault);
-  return {WcStatus::kMwBind, bind_reason(fault)};
+  return {bind_reason(fault)};
 }
 
 Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
   if (wqe.rule->work != SendWork::kDelay) {
     const SendFault fault = change_memory(qp, wqe);
-    if (fault.status == WcStatus::kSuccess) {
+    if (fault.reason == Reason::kNone) {
       finish_local(qp, wqe);
     } else {
       fail_local(qp, wqe, fault);
@@ -262,11 +261,11 @@ SendFault Requester::bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) n
   const Sge* segment = writer_.find_bad_segment(qp, wqe, kind);
   AccessFault fault = writer_.fault_of(qp.config.pd, segment, kind);
   if (fault == AccessFault::kNone) fault = AccessFault::kNotMapped;  // allowed, but no page is mapped
-  return {WcStatus::kLocalProtection, local_reason(fault), segment};
+  return {local_reason(fault), segment};
 }
 
 SendFault Requester::unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept {
-  if (result == CellSent::kBadFrame) return {WcStatus::kLocalQpOperation, Reason::kNotIpv6};
+  if (result == CellSent::kBadFrame) return {Reason::kNotIpv6};
   return bad_segment(qp, wqe, AccessKind::kLocalRead);
 }
 

@@ -89,7 +89,7 @@ void serve() {
   check(spaces.assign(*owner.domain, kProcess, adapter::ProcessMode::kUser) == Answer::kOk, "no process");
 
   // Memory of this program is none of the process's.
-  check(owner.context->reg_mr(*owner.domain, owner.memory, kRights).answer == Answer::kInvalid,
+  check(owner.context->reg_mr(*owner.domain, owner.memory, kRights).answer() == Answer::kConfined,
         "a user process has registered an address");
   check(spaces.map_local_page(Manager::virtual_address(0), 2 * kPage) == Answer::kOk, "no page");
   const uint64_t heap = adapter::join_address({kHeap, 0, 0});

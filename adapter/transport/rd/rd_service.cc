@@ -185,7 +185,7 @@ uint32_t RdService::run(QueuePair& qp, uint32_t /*budget*/, bool& blocked) noexc
   const SendWqe& wqe = qp.sq.at(qp.tx.at(qp.tx.first).wqe);
   RdContext* context = find(wqe.dest.lid, qp.port);
   if (context == nullptr) {
-    completer_.fail_packet(qp, qp.tx.first, {WcStatus::kLocalEecOperation, Reason::kNoDatagramContext});
+    completer_.fail_packet(qp, qp.tx.first, {Reason::kNoDatagramContext});
     return 0;
   }
   if (!acquire(*context, qp)) return 0;
@@ -193,7 +193,7 @@ uint32_t RdService::run(QueuePair& qp, uint32_t /*budget*/, bool& blocked) noexc
   uint32_t sent = 0;
   if (qp.tx.at(qp.tx.first).sent && context->sent_as != own) {
     // The receiver identifies contexts by LID: with another LID it would execute the message a second time.
-    completer_.fail_packet(qp, qp.tx.first, {WcStatus::kRetryExceeded, Reason::kLidChanged});
+    completer_.fail_packet(qp, qp.tx.first, {Reason::kLidChanged});
   } else {
     context->sent_as = own;
     sent = requester_.run(qp, 1, blocked);

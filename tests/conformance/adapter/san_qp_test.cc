@@ -91,7 +91,7 @@ TEST_F(SanQp, SAN_QP_03_a_qp_belongs_to_one_adapter) {
   EXPECT_TRUE(pair.pipe.trace().empty()) << "rung by another adapter";
   QpAttr reset;
   reset.state = QpState::kReset;
-  EXPECT_EQ(other.modify_qp(*qps[0], reset, adapter::kQpAttrState), ModifyResult::kBadValue);
+  EXPECT_EQ(other.modify_qp(*qps[0], reset, adapter::kQpAttrState), ModifyResult::kForeignObject);
   EXPECT_FALSE(other.destroy_qp(qps[0]).ok());
   // The completion queues of one adapter do not serve another one.
   QpConfig shared{.pd = pair.side(1).pd, .send_cq = pair.side(0).cq, .recv_cq = pair.side(1).cq};

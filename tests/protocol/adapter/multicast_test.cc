@@ -209,7 +209,9 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   AdapterLimits limits;
   limits.multicast_members = 2;
   SeededRandom random(5);
+  Pipe link(256, Lid(1), Lid(2));
   ChannelAdapter small({.limits = limits}, random);
+  small.attach(link.end(0));
   const PdId own = small.alloc_pd().value();
   CompletionQueue* cq = small.create_cq(4).value();
   QueuePair* member = small.create_qp({.type = QpType::kUd, .pd = own, .send_cq = cq, .recv_cq = cq}).value();
@@ -218,6 +220,15 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   EXPECT_FALSE(small.attach_mcast(*member, group(3), kGroupLid));
   ASSERT_TRUE(small.detach_mcast(*member, group(2), kGroupLid));
   EXPECT_TRUE(small.attach_mcast(*member, group(3), kGroupLid));
+  // A member stays until it has left all groups; others keep their memberships.
+  QueuePair* other = small.create_qp({.type = QpType::kUd, .pd = own, .send_cq = cq, .recv_cq = cq}).value();
+  EXPECT_EQ(reason_of(small.attach_mcast(*other, group(3), kGroupLid)), Reason::kTableFull);
+  small.leave_groups(*other);
+  EXPECT_EQ(reason_of(small.destroy_qp(member)), Reason::kBusy);
+  small.leave_groups(*member);
+  EXPECT_TRUE(small.destroy_qp(member));
+  EXPECT_TRUE(small.attach_mcast(*other, group(3), kGroupLid));
+  EXPECT_TRUE(small.attach_mcast(*other, group(4), kGroupLid));
 }
 
 }  // namespace

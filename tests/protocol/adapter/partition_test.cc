@@ -101,7 +101,9 @@ TEST_F(Partition, an_entry_that_is_not_there_is_refused_and_the_table_may_change
       adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort | adapter::kQpAttrAccess;
   for (const uint16_t index : {uint16_t{1}, uint16_t{3}, uint16_t{kPkeysPerPort}}) {
     attr.pkey_index = index;
-    EXPECT_EQ(at.modify_qp(*qp, attr, mask), ModifyResult::kBadValue) << index;
+    const bool beyond = index == kPkeysPerPort;
+    EXPECT_EQ(at.modify_qp(*qp, attr, mask), beyond ? ModifyResult::kBadValue : ModifyResult::kNoPartition)
+        << index;
   }
   attr.pkey_index = 2;
   EXPECT_EQ(at.modify_qp(*qp, attr, mask), ModifyResult::kOk);

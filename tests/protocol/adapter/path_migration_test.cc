@@ -133,6 +133,7 @@ class PathMigration : public ::testing::Test {
   ManualClock clock;
   Pipe first{256, Lid(1), Lid(2)};
   Pipe second{256, Lid(3), Lid(4)};
+  Pipe wide{512, Lid(5), Lid(6)};
   End near{5};
   End far{6};
 };
@@ -394,18 +395,23 @@ TEST_F(PathMigration, what_does_not_fit_is_refused) {
   EXPECT_EQ(load({.dlid = Lid(0)}), ModifyResult::kBadValue);
   EXPECT_EQ(load({.dlid = Lid(4), .sl = ServiceLevel(16)}), ModifyResult::kBadValue);
   EXPECT_EQ(load({.dlid = Lid(4), .port = 3}), ModifyResult::kBadValue);
-  EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .pkey_index = 5}), ModifyResult::kBadValue) << "no partition";
+  EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .pkey_index = 5}), ModifyResult::kNoAltPartition)
+      << "no partition";
   EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .pkey_index = 16}), ModifyResult::kBadValue);
   EXPECT_EQ(load({.dlid = Lid(4), .port = 2, .ack_timeout = -1ms}), ModifyResult::kBadValue);
-  EXPECT_EQ(set(near, PathMigState::kArmed), ModifyResult::kBadValue) << "that is not the consumer's to say";
+  EXPECT_EQ(set(near, PathMigState::kArmed), ModifyResult::kNotRearmed)
+      << "that is not the consumer's to say";
   EXPECT_EQ(set(near, static_cast<PathMigState>(3)), ModifyResult::kBadValue);
   EXPECT_EQ(load({.dlid = Lid(4), .port = 2}), ModifyResult::kOk);
   exchange();
   ASSERT_EQ(migration(near), PathMigState::kArmed);
   EXPECT_EQ(set(near, PathMigState::kArmed), ModifyResult::kOk);
-  EXPECT_EQ(load({.dlid = Lid(6), .port = 2}), ModifyResult::kBadValue) << "it may be taken at any moment";
+  EXPECT_EQ(load({.dlid = Lid(6), .port = 2}), ModifyResult::kPathArmed) << "it may be taken at any moment";
   EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
-  EXPECT_EQ(set(near, PathMigState::kRearm), ModifyResult::kBadValue) << "no alternate path is loaded";
+  EXPECT_EQ(set(near, PathMigState::kRearm), ModifyResult::kNoAltPath) << "no alternate path is loaded";
+  near.adapter->attach(wide.end(0));
+  near.adapter->poll(clock.now());
+  EXPECT_EQ(load({.dlid = Lid(6), .port = 3}), ModifyResult::kOtherCells);
 }
 
 TEST_F(PathMigration, to_a_port_that_is_down_is_an_error_event_and_nothing_moves) {

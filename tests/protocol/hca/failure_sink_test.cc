@@ -85,7 +85,7 @@ TEST_F(FailureSinkTest, the_page_shows_the_latest) {
   EXPECT_EQ(shown().at("failed.0.number"), kFailuresShown + 1);
   EXPECT_EQ(shown().at("failed.0.wr_id"), 100 + kFailuresShown + 1);
   EXPECT_EQ(shown().at("failed.1.number"), 2U);
-  EXPECT_EQ(shown().at("failed.1.vendor_err"), static_cast<uint64_t>(Reason::kLocalOutOfBounds));
+  EXPECT_EQ(shown().at("failed.1.vendor_err"), rule_of(Reason::kLocalOutOfBounds).code);
   EXPECT_EQ(shown().at("failed.1.status"), static_cast<uint64_t>(adapter::WcStatus::kLocalProtection));
 }
 

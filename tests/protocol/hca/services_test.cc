@@ -294,14 +294,14 @@ TEST_F(ConsumerRegistration, that_fails_takes_its_operation_with_it) {
 }
 
 TEST_F(ConsumerRegistration, is_refused_by_the_call_where_the_call_can_see_it) {
-  EXPECT_EQ(b().region->stage(b().memory), Answer::kInvalid) << "an ordinary region";
-  EXPECT_EQ(lent_->stage({}), Answer::kInvalid);
+  EXPECT_EQ(b().region->stage(b().memory), Answer::kNoSuchKey) << "an ordinary region";
+  EXPECT_EQ(lent_->stage({}), Answer::kBadRange);
   hca::ProtectionDomain* other = b().context->alloc_pd().object;
   hca::MemoryRegion* foreign = b().context->reserve_mr(*other, false).object;
   ASSERT_EQ(foreign->stage(part(0, 8)), Answer::kOk);
   EXPECT_EQ(foreign->region().rkey, Rkey()) << "none was wanted";
-  EXPECT_EQ(far_->post_registration({.region = foreign}, 1), Answer::kInvalid);
-  EXPECT_EQ(far_->post_registration({}, 1), Answer::kInvalid);
+  EXPECT_EQ(far_->post_registration({.region = foreign}, 1), Answer::kForeignObject);
+  EXPECT_EQ(far_->post_registration({}, 1), Answer::kMissingObject);
   EXPECT_EQ(b().context->destroy(other), Answer::kBusy) << "its region is there";
   EXPECT_EQ(b().context->destroy(foreign), Answer::kOk);
   EXPECT_EQ(b().context->destroy(other), Answer::kOk);
@@ -312,13 +312,13 @@ TEST_F(ConsumerRegistration, is_refused_by_the_call_where_the_call_can_see_it) {
                                  .opcode = SendOpcode::kRdmaWrite,
                                  .flags = adapter::kSendSignaled,
                                  .sges = std::span(&from, 1)};
-  EXPECT_EQ(far_->post_registration({.region = lent_, .access = kShared}, bad), Answer::kInvalid);
+  EXPECT_EQ(far_->post_registration({.region = lent_, .access = kShared}, bad), Answer::kNoRemoteKey);
   EXPECT_TRUE(completions(b()).empty());
   EXPECT_EQ(lent_->stage(part(0, 2048)), Answer::kOk) << "it is not registered";
   // While it is registered it accepts no other memory.
   ASSERT_EQ(far_->post_registration({.region = lent_, .access = kShared}, 4), Answer::kOk);
   ASSERT_EQ(completions(b()).size(), 1U);
-  EXPECT_EQ(lent_->stage(part(0, 4096)), Answer::kInvalid);
+  EXPECT_EQ(lent_->stage(part(0, 4096)), Answer::kWrongMoment);
   EXPECT_EQ(b().context->destroy(lent_), Answer::kOk);
 }
 

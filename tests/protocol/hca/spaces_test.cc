@@ -70,20 +70,22 @@ TEST_F(ConsumerSpaces, a_user_process_registers_effective_addresses_alone) {
     return b().context->reg_addresses(pd, kind, address, kPage, kHeapRights);
   };
   hca::ProtectionDomain* pd = b().context->alloc_pd().object;
-  EXPECT_EQ(reg(*pd, adapter::AddressKind::kEffective, effective).answer, Answer::kInvalid) << "no manager";
+  EXPECT_EQ(reg(*pd, adapter::AddressKind::kEffective, effective).answer(), Answer::kMissingObject)
+      << "no manager";
   hca::Spaces& spaces = b().device.use_manager(manager);
-  EXPECT_EQ(spaces.assign(*b().pd, adapter::ProcessId{5}, adapter::ProcessMode::kUser), Answer::kInvalid)
+  EXPECT_EQ(spaces.assign(*b().pd, adapter::ProcessId{5}, adapter::ProcessMode::kUser), Answer::kWrongMoment)
       << "a region is there";
-  EXPECT_EQ(spaces.assign(*a().pd, adapter::ProcessId{5}, adapter::ProcessMode::kUser), Answer::kInvalid)
+  EXPECT_EQ(spaces.assign(*a().pd, adapter::ProcessId{5}, adapter::ProcessMode::kUser),
+            Answer::kForeignObject)
       << "another device's";
   ASSERT_EQ(spaces.assign(*pd, adapter::ProcessId{5}, adapter::ProcessMode::kUser), Answer::kOk);
-  EXPECT_EQ(b().context->reg_mr(*pd, b().memory, kHeapRights).answer, Answer::kInvalid);
-  EXPECT_EQ(b().context->reserve_mr(*pd, true).answer, Answer::kInvalid);
-  EXPECT_EQ(reg(*pd, adapter::AddressKind::kPhysical, reinterpret_cast<uintptr_t>(frame)).answer,
-            Answer::kInvalid);
-  EXPECT_EQ(reg(*pd, adapter::AddressKind::kEffective, adapter::join_address({9, 0, 0})).answer,
-            Answer::kInvalid);
-  EXPECT_EQ(spaces.map_local_page(adapter::join_address({2, 0, 0}), 2 * kPage), Answer::kInvalid);
+  EXPECT_EQ(b().context->reg_mr(*pd, b().memory, kHeapRights).answer(), Answer::kConfined);
+  EXPECT_EQ(b().context->reserve_mr(*pd, true).answer(), Answer::kConfined);
+  EXPECT_EQ(reg(*pd, adapter::AddressKind::kPhysical, reinterpret_cast<uintptr_t>(frame)).answer(),
+            Answer::kConfined);
+  EXPECT_EQ(reg(*pd, adapter::AddressKind::kEffective, adapter::join_address({9, 0, 0})).answer(),
+            Answer::kBadRange);
+  EXPECT_EQ(spaces.map_local_page(adapter::join_address({2, 0, 0}), 2 * kPage), Answer::kBadRange);
   ASSERT_EQ(spaces.map_local_page(adapter::join_address({2, 0, 0}), kPage), Answer::kOk);
   hca::MemoryRegion* region = reg(*pd, adapter::AddressKind::kEffective, effective).object;
   ASSERT_NE(region, nullptr);

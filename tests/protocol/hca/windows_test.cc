@@ -92,17 +92,17 @@ TEST_F(ConsumerWindows, of_type_1_refuse_what_does_not_fit_and_keep_their_key) {
   hca::Window* foreign = b().context->alloc_window(*other, WindowKind::kType1).object;
   hca::Window* second = b().context->alloc_window(*b().pd, WindowKind::kType2).object;
   Rkey key;
-  EXPECT_EQ(owner_->bind_window(*second, range(0, 8), key), Answer::kInvalid);
-  EXPECT_EQ(owner_->bind_window(*foreign, range(0, 8), key), Answer::kInvalid);
+  EXPECT_EQ(owner_->bind_window(*second, range(0, 8), key), Answer::kBindWrongType);
+  EXPECT_EQ(owner_->bind_window(*foreign, range(0, 8), key), Answer::kBindWrongPd);
   hca::WindowBind bind = range(0, 8);
   bind.region = nullptr;
-  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kInvalid);
+  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kMissingObject);
   bind = range(0, 8);
   bind.access = Access::kRemoteWrite | Access::kZeroBased;
-  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kInvalid);
+  EXPECT_EQ(owner_->bind_window(*window, bind, key), Answer::kBindBadRights);
   const Rkey before = window->key();
   hca::Qp* idle = b().make_qp();
-  EXPECT_EQ(idle->bind_window(*window, range(0, 8), key), Answer::kInvalid) << "RESET takes no request";
+  EXPECT_EQ(idle->bind_window(*window, range(0, 8), key), Answer::kBadState) << "RESET takes no request";
   EXPECT_EQ(window->key(), before);
   EXPECT_EQ(key, Rkey());
   // A fault that only the adapter can find is reported by a completion.
@@ -144,9 +144,9 @@ TEST_F(ConsumerWindows, a_region_registered_anew_has_new_keys_and_may_change_its
   EXPECT_EQ(open_->region().length, 64U);
   EXPECT_EQ(&open_->pd(), other);
   EXPECT_EQ(b().context->destroy(other), Answer::kBusy);
-  EXPECT_EQ(open_->rereg({.access = Access::kRemoteWrite}), Answer::kInvalid)
+  EXPECT_EQ(open_->rereg({.access = Access::kRemoteWrite}), Answer::kBadRights)
       << "a remote right without the local one";
-  EXPECT_EQ(open_->rereg({}, a().pd), Answer::kInvalid) << "of another context";
+  EXPECT_EQ(open_->rereg({}, a().pd), Answer::kForeignObject) << "of another context";
   EXPECT_EQ(write(renewed.rkey, 0, 8), WcStatus::kRemoteAccess) << "an old key";
   EXPECT_EQ(b().context->destroy(open_), Answer::kOk);
   hca::MemoryRegion* moves = b().context->reg_mr(*other, smaller, kAll).object;
@@ -185,7 +185,7 @@ TEST_F(ConsumerWindows, binds_that_were_not_posted_promise_nothing) {
     ASSERT_EQ(ended->bind_window(*window, bind, flushed), Answer::kOk) << i;
     ASSERT_EQ(next(b()), WcStatus::kFlushed);
   }
-  EXPECT_EQ(ended->bind_window(*window, bind, flushed), Answer::kNoMemory)
+  EXPECT_EQ(ended->bind_window(*window, bind, flushed), Answer::kTableFull)
       << "all 255 keys ahead are promised";
   EXPECT_EQ(b().context->destroy(window), Answer::kOk);
   EXPECT_EQ(b().context->destroy(ended), Answer::kOk);

@@ -9,9 +9,9 @@ TEST_F(TwoDevices, the_same_file_opens_the_same_xrc_domain) {
   const hca::XrcFile file{.device = 1, .inode = 2};
   hca::Context& one = *b().context;
   hca::Context& other = *b().device.open().object;
-  EXPECT_EQ(one.open_xrcd({.file = file, .create = false}).answer, Answer::kAgain);
+  EXPECT_EQ(one.open_xrcd({.file = file, .create = false}).answer(), Answer::kAgain);
   hca::XrcDomain* first = one.open_xrcd({.file = file}).object;
-  EXPECT_EQ(one.open_xrcd({.file = file, .exclusive = true}).answer, Answer::kInvalid);
+  EXPECT_EQ(one.open_xrcd({.file = file, .exclusive = true}).answer(), Answer::kTaken);
   hca::XrcDomain* second = other.open_xrcd({.file = file, .create = false}).object;
   hca::XrcDomain* alone = one.open_xrcd({}).object;
   ASSERT_NE(second, nullptr);
@@ -24,7 +24,7 @@ TEST_F(TwoDevices, the_same_file_opens_the_same_xrc_domain) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(one.destroy(first), Answer::kOk);
   EXPECT_EQ(other.destroy(second), Answer::kOk);
-  EXPECT_EQ(one.open_xrcd({.file = file, .create = false}).answer, Answer::kAgain);
+  EXPECT_EQ(one.open_xrcd({.file = file, .create = false}).answer(), Answer::kAgain);
   b().device.close(&other);
 }
 
@@ -37,9 +37,10 @@ TEST_F(TwoDevices, an_xrc_target_ends_with_its_last_handle) {
   hca::XrcDomain* alone = other.open_xrcd({}).object;
   hca::Qp* made = one.create_target(*first, {}).object;
   ASSERT_NE(made, nullptr);
-  EXPECT_EQ(other.open_target(*alone, made->number()).answer, Answer::kInvalid) << "of another domain";
-  EXPECT_EQ(other.open_target(*first, made->number()).answer, Answer::kInvalid) << "of another context";
-  EXPECT_EQ(other.open_target(*second, Qpn(0x777)).answer, Answer::kInvalid);
+  EXPECT_EQ(other.open_target(*alone, made->number()).answer(), Answer::kNoSuchObject) << "of another domain";
+  EXPECT_EQ(other.open_target(*first, made->number()).answer(), Answer::kForeignObject)
+      << "of another context";
+  EXPECT_EQ(other.open_target(*second, Qpn(0x777)).answer(), Answer::kNoSuchObject);
   hca::Qp* opened = other.open_target(*second, made->number()).object;
   ASSERT_NE(opened, nullptr);
   EXPECT_EQ(opened->number(), made->number());
@@ -64,7 +65,7 @@ TEST_F(TwoDevices, an_xrc_target_ends_with_its_last_handle) {
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(other.destroy(opened), Answer::kOk);
   EXPECT_EQ(other.destroy(again), Answer::kOk);
-  EXPECT_EQ(other.open_target(*second, number).answer, Answer::kInvalid) << "the last handle ended it";
+  EXPECT_EQ(other.open_target(*second, number).answer(), Answer::kNoSuchObject) << "the last handle ended it";
   b().device.close(&other);
 }
 
@@ -75,12 +76,12 @@ TEST_F(TwoDevices, a_queue_that_cannot_serve_a_qp_is_a_wrong_argument_not_a_lack
   hca::Srq* plain = one.create_srq(*b().pd, 4, 1).object;
   ASSERT_TRUE(of_domain != nullptr && plain != nullptr);
   hca::QpInit init{.send_cq = b().cq, .recv_cq = b().cq, .srq = of_domain};
-  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kInvalid);
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer(), Answer::kNotOfService);
   init.srq = plain;
   init.config.type = adapter::QpType::kXrcSend;
-  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kInvalid);
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer(), Answer::kNotOfService);
   init.config.type = adapter::QpType::kRc;
-  EXPECT_EQ(one.create_qp(*b().pd, init).answer, Answer::kOk);
+  EXPECT_EQ(one.create_qp(*b().pd, init).answer(), Answer::kOk);
 }
 
 TEST(EventKinds, have_the_numbers_of_the_verbs) {

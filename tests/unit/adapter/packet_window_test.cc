@@ -156,14 +156,14 @@ TEST_F(QpMemory, of_queues_is_taken_before_their_place_in_the_adapter) {
                         .recv_cq = pair.side(0).cq,
                         .send_wqes = 4096,
                         .recv_wqes = 4096};
-  weft::adapter::QpMemory qp_memory = adapter.make_qp(config);
+  weft::adapter::QpMemory qp_memory = std::move(adapter.make_qp(config)).value();
   const SrqConfig srq_config{.pd = pair.side(0).pd, .wqes = 4096};
-  SrqMemory srq_memory = SharedReceives::make(srq_config);
+  SrqMemory srq_memory = std::move(adapter.srqs().make(srq_config)).value();
   auto cq_memory = std::make_unique<CompletionQueue>(4096);
 
   const uint64_t before = allocated_bytes();
-  QueuePair* qp = adapter.create_qp(config, std::move(qp_memory)).value();
-  SharedReceiveQueue* srq = adapter.srqs().create(srq_config, std::move(srq_memory)).value();
+  QueuePair* qp = adapter.create_qp(std::move(qp_memory)).value();
+  SharedReceiveQueue* srq = adapter.srqs().create(std::move(srq_memory)).value();
   CompletionQueue* cq = adapter.create_cq(std::move(cq_memory)).value();
   EXPECT_LE(allocated_bytes() - before, kSmall);
   EXPECT_EQ(cq->depth(), 4096U);
@@ -179,7 +179,7 @@ TEST_F(QpMemory, of_queues_is_taken_before_their_place_in_the_adapter) {
 TEST_F(QpMemory, that_finds_no_place_is_given_back) {
   ChannelAdapter& adapter = *pair.side(0).adapter;
   QpConfig config{.pd = PdId(999), .send_cq = pair.side(0).cq, .recv_cq = pair.side(0).cq};
-  EXPECT_FALSE(adapter.create_qp(config, adapter.make_qp(config)).ok());
+  EXPECT_FALSE(adapter.create_qp(std::move(adapter.make_qp(config)).value()).ok());
   config.pd = pair.side(0).pd;
   config.send_wqes = 0;
   EXPECT_FALSE(adapter.create_qp(config).ok());

@@ -153,7 +153,7 @@ TEST_F(SendStates, no_address_changes_under_what_is_in_flight) {
   ASSERT_EQ(send(*qps[0], 1, 64), PostResult::kOk);
   pair.run(2);
   ASSERT_EQ(move_to(*qps[0], QpState::kSqd), ModifyResult::kOk);
-  EXPECT_EQ(move_to(*qps[0], QpState::kSqd, {.dlid = Lid(5)}, kQpAttrAddress), ModifyResult::kBadTransition);
+  EXPECT_EQ(move_to(*qps[0], QpState::kSqd, {.dlid = Lid(5)}, kQpAttrAddress), ModifyResult::kNotDrained);
   EXPECT_EQ(adapter().query_qp(*qps[0]).dlid, Lid(2));
   EXPECT_EQ(move_to(*qps[0], QpState::kSqd, {.retry_count = 3}, kQpAttrRetryCount), ModifyResult::kOk);
 }

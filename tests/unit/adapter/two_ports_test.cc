@@ -102,7 +102,7 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
   other.port = 3;
   EXPECT_FALSE(near.create_qp(other).ok()) << "no such port";
 
-  EXPECT_EQ(bring_up(near, *one, {.port = 2, .qkey = 7}), ModifyResult::kBadValue) << "it is port 1's";
+  EXPECT_EQ(bring_up(near, *one, {.port = 2, .qkey = 7}), ModifyResult::kBoundToPort) << "it is port 1's";
   ASSERT_EQ(bring_up(near, *one, {.port = 1, .qkey = 7}), ModifyResult::kOk);
   ASSERT_EQ(bring_up(near, *two, {.port = 2, .qkey = 7}), ModifyResult::kOk);
   const Sge into = sge(0, 64);

@@ -383,7 +383,7 @@ bool make_until_refused(hca::Context& context, const std::function<hca::Made<T>(
   made.reserve(2048);
   hca::Made<T> one = make();
   for (; one.object != nullptr; one = make()) made.push_back(one.object);
-  return one.answer == Answer::kNoMemory && std::all_of(made.begin(), made.end(), [&](T* object) {
+  return one.answer() == Answer::kTableFull && std::all_of(made.begin(), made.end(), [&](T* object) {
            return context.destroy(object) == Answer::kOk;
          });
 }
@@ -417,8 +417,8 @@ void ask_for_what_cannot_be(ShmDevices& world) {
   });
   run("sizes that do not fit", [&] {
     hca::Srq* srq = one.create_srq(*at.pd, 64, 2).object;
-    return srq->modify({.limit = 65}, adapter::kSrqLimit) == Answer::kInvalid &&
-           srq->modify({.wqes = 0}, adapter::kSrqWqes) == Answer::kInvalid && one.destroy(srq) == Answer::kOk;
+    return srq->modify({.limit = 65}, adapter::kSrqLimit) == Answer::kBadSize &&
+           srq->modify({.wqes = 0}, adapter::kSrqWqes) == Answer::kBadSize && one.destroy(srq) == Answer::kOk;
   });
   run("a CQ too small for what is in it", [&] {
     for (uint64_t i = 0; i < 2; ++i) {
@@ -430,11 +430,11 @@ void ask_for_what_cannot_be(ShmDevices& world) {
       hca::PortState state;
       if (at.device.query_port(1, state) != Answer::kOk) return false;
     }
-    return at.cq->resize(1) == Answer::kInvalid;
+    return at.cq->resize(1) == Answer::kBadSize;
   });
   run("addresses that nobody has", [&] {
-    return one.create_ah(*at.pd, {.dlid = Lid(0)}).answer == Answer::kInvalid &&
-           one.create_ah(*at.pd, {.dlid = Lid(2), .port = 7}).answer == Answer::kInvalid;
+    return one.create_ah(*at.pd, {.dlid = Lid(0)}).answer() == Answer::kBadAddress &&
+           one.create_ah(*at.pd, {.dlid = Lid(2), .port = 7}).answer() == Answer::kNoSuchObject;
   });
 }
 

@@ -95,7 +95,7 @@ TEST_F(LockMemory, of_a_shared_queue_that_grows_is_taken_before_it) {
   adapter::SrqAttr attr;
   ASSERT_EQ(srq->query(attr), Answer::kOk);
   EXPECT_EQ(attr.wqes, 4096U);
-  EXPECT_EQ(srq->modify({.wqes = UINT32_MAX}, adapter::kSrqWqes), Answer::kInvalid);
+  EXPECT_EQ(srq->modify({.wqes = UINT32_MAX}, adapter::kSrqWqes), Answer::kBadSize);
 }
 
 /// A slab of a window's packets has 32 KiB at least.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 
 namespace weft::test {
@@ -12,15 +13,29 @@ namespace {
 TEST(FailureTexts, codes_stand_in_order_and_each_has_words_and_a_cure) {
   uint32_t before = 0;
   for (const ReasonRule& rule : reason_rules()) {
-    const auto code = static_cast<uint32_t>(rule.reason);
-    EXPECT_GT(code, before);
     EXPECT_FALSE(rule.text.empty());
+    EXPECT_EQ(&rule_of(rule.reason), &rule);
+    if (rule.code == 0) continue;
     EXPECT_FALSE(rule.cure.empty());
-    EXPECT_EQ(find_reason(code), &rule);
-    before = code;
+    EXPECT_GT(rule.code, before);
+    EXPECT_EQ(find_reason(rule.code), rule.reason);
+    before = rule.code;
   }
-  EXPECT_EQ(find_reason(0), nullptr);
-  EXPECT_EQ(find_reason(0x10000), nullptr);
+  EXPECT_EQ(find_reason(0), Reason::kNone);
+  EXPECT_EQ(find_reason(0x10000), Reason::kNone);
+  EXPECT_EQ(rule_of(Reason::kCount).reason, Reason::kNone);
+}
+
+TEST(FailureTexts, a_refused_call_has_an_errno_and_a_failed_request_a_code) {
+  for (const ReasonRule& rule : reason_rules()) {
+    const bool of_call = rule.reason >= kFirstCallReason;
+    EXPECT_EQ(rule.code != 0, rule.reason != Reason::kOk && !of_call) << rule.text;
+    EXPECT_EQ(rule.error != 0, of_call) << rule.text;
+    EXPECT_TRUE(!of_call || rule.status == WcStatus::kSuccess) << rule.text;
+  }
+  EXPECT_EQ(errno_of(Reason::kOk), 0);
+  EXPECT_EQ(errno_of(Reason::kTableFull), ENOMEM);
+  EXPECT_EQ(errno_of(Reason::kBindWrongType), EINVAL) << "a bind that is refused before it is posted";
 }
 
 TEST(FailureTexts, a_request_says_what_was_asked_of_whom) {
@@ -66,9 +81,9 @@ TEST(FailureTexts, a_refusal_says_whose_message_and_which_receive) {
 }
 
 TEST(FailureTexts, one_line_whatever_the_numbers_are) {
-  for (uint32_t code = 0; code < 0xA00; ++code) {
+  for (uint32_t number = 0; number < 0x100; ++number) {
     const std::string text = describe(
-        {.reason = static_cast<Reason>(code), .work = FailedWork::kCount, .status = 99, .expected = ~0ULL});
+        {.reason = static_cast<Reason>(number), .work = FailedWork::kCount, .status = 99, .expected = ~0ULL});
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 0) << text;
   }
 }
