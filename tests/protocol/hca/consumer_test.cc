@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/stats_page.h"
+#include "hca/device_core.h"
 #include "hca/drive.h"
 #include "messages/multicast.h"
 #include "tests/support/temp_dir.h"
@@ -81,7 +82,11 @@ TEST_F(TwoDevices, a_member_of_a_group_is_busy_until_it_has_left) {
   // Closing a context ends its memberships with its queue pairs.
   hca::Qp* left = datagrams();
   ASSERT_EQ(left->attach_mcast(group, lid), Answer::kOk);
+  const Qpn number = left->number();
+  const hca::DeviceCore& core = a().context->core();
+  ASSERT_NE(core.find_qp(number), nullptr);
   a().device.close(a().context);
+  EXPECT_EQ(core.find_qp(number), nullptr);
   a().context = nullptr;
   a().open();
   qp = datagrams();
