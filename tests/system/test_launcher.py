@@ -323,6 +323,7 @@ class LauncherTest(WeftCase):
             (["exec"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1", "ls", "-l"], 1, "no fabric is running"),
+            (["fault", "script", "/nonexistent.toml"], 2, "cannot read /nonexistent.toml: No such file or directory"),
             (["keygen", "../x"], 2, "is not a node name"),
             (["demo", "--link", "rope"], 2, "auto, shm or zmq"),
         ]
