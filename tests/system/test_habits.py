@@ -111,6 +111,13 @@ class HabitsTest(WeftCase):
                 text = self.goes_well("plain", before=inside, WEFT_DEBUG="verbs")
                 self.assertIn("the tools will not see this program", text)
 
+    def test_a_silence_limit_is_checked(self):
+        for value in ("0.5s", "61s", "5", "soon"):
+            code, text = self.probe("plain", WEFT_SILENCE=value)
+            self.assertEqual(code, REFUSED, text)
+            self.assertIn(f"no device: WEFT_SILENCE: '{value}' is not a time from 1s to 1m", text)
+        self.goes_well("plain", WEFT_SILENCE="1s")
+
     def test_names_are_checked(self):
         for name in ("a b", "x\x1b[31m", "new\nline", "-x", "n" * 65, "../up", "ü"):
             code, text = self.probe("plain", WEFT_NODE=name, WEFT_DEBUG="verbs")
