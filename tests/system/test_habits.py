@@ -1,8 +1,11 @@
 """What programs do to us besides using the verbs: they unload libraries, close descriptors, fork, wait for all children, run
 under limits of every kind."""
+import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -117,6 +120,27 @@ class HabitsTest(WeftCase):
             self.assertEqual(code, REFUSED, text)
             self.assertIn(f"no device: WEFT_SILENCE: '{value}' is not a time from 1s to 1m", text)
         self.goes_well("plain", WEFT_SILENCE="1s")
+
+    @unittest.skipUnless(shutil.which("ibv_asyncwatch"), "ibverbs-utils is not installed")
+    def test_a_program_over_tcp_applies_its_own_silence_limit(self):
+        """The switch stands still for 2.5 s: longer than the limit of one program, shorter than that of the other."""
+        endpoint = f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}"
+        self.up(f'fabric = "far"\n[[switch]]\nname = "s1"\nspare_ports = 4\nlisten = ["{endpoint}"]\n')
+        programs = {limit: self.start("run", "--fabric", endpoint, "env", "WEFT_DEBUG=verbs", f"WEFT_SILENCE={limit}", "ibv_asyncwatch",
+                                      "-d", "weft0", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for limit in ("1s", "20s")}
+
+        def nodes():
+            return json.loads(self.weft("status", "--fabric", "far", "--json")[1])["nodes"]
+        harness.wait_for(lambda: sum(port["state"] == "up" for port in nodes()[0]["ports"]) == 2, "both programs to join", interval=0.1)
+        switch = nodes()[0]["pid"]
+        os.kill(switch, signal.SIGSTOP)
+        time.sleep(2.5)
+        os.kill(switch, signal.SIGCONT)
+        said = {}
+        for limit, program in programs.items():
+            program.kill()
+            said[limit] = program.communicate(timeout=10)[1].count("lost")
+        self.assertEqual((said["1s"] > 0, said["20s"]), (True, 0), said)
 
     def test_names_are_checked(self):
         for name in ("a b", "x\x1b[31m", "new\nline", "-x", "n" * 65, "../up", "ü"):
