@@ -2,6 +2,7 @@
 under limits of every kind."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -113,6 +114,20 @@ class HabitsTest(WeftCase):
                 inside = ["unshare", "-m", "sh", "-c", f'{how} 2>/dev/null; exec "$0" "$@"']
                 text = self.goes_well("plain", before=inside, WEFT_DEBUG="verbs")
                 self.assertIn("the tools will not see this program", text)
+
+    def test_an_unknown_word_of_weft_debug_is_named_in_one_line(self):
+        unknown = r"weft verbs\[\d+\]: WEFT_DEBUG: unknown (.*); known are verbs, cm and all"
+        for value, named in (("verb", "'verb'"), ("cm,VERBS", "'VERBS'"), ("x, cm", "'x', ' cm'"), ("0", "'0'"),
+                             ("\x1b[2J", r"'\x1b[2J'")):
+            with self.subTest(value=value):
+                lines = [line for line in self.goes_well("plain", WEFT_DEBUG=value).splitlines() if "unknown" in line]
+                self.assertEqual(len(lines), 1, lines)
+                self.assertRegex(lines[0], f"^{unknown}$")
+                self.assertEqual(re.match(unknown, lines[0]).group(1), named)
+        for value in ("", "verbs", "cm", "verbs,cm", "all", "1", ",cm,"):
+            self.assertNotIn("unknown", self.goes_well("plain", WEFT_DEBUG=value), value)
+        said = self.probe("plain", WEFT_DEBUG="verb", WEFT_FABRIC="/no/such/directory")[1]
+        self.assertEqual(said.count("unknown 'verb'"), 1, said)
 
     def test_a_silence_limit_is_checked(self):
         for value in ("0.5s", "61s", "5", "soon"):
