@@ -10,6 +10,7 @@
 #include "base/command_line.h"
 #include "base/parse_number.h"
 #include "base/text_file.h"
+#include "base/time_span.h"
 #include "base/words.h"
 #include "tools/command.h"
 #include "tools/fault_control.h"

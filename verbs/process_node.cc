@@ -49,6 +49,7 @@ fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
   config.endpoint = settings.endpoint;
   config.curve_secret_file = settings.curve_secret;
   config.curve_server_file = settings.curve_server;
+  config.silence = settings.silence;
   config.link.guid = settings.guid;
   config.link.lid = settings.lid;
   config.link.any_port = settings.lid == kLidNone || settings.identity != 0;
