@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -76,6 +77,11 @@ class CmService final : NodeView {
   void turn() noexcept;
   void take_device_events() noexcept;
   void explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept;
+  // Long waits of the program, with WEFT_DEBUG=cm.
+  class Waiting;
+  void note_destroyed(const Commands::Destroyed& id) noexcept;
+  void tell_waits(Instant now) noexcept;
+  void tell_destroyers(Instant now) noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
@@ -111,6 +117,14 @@ class CmService final : NodeView {
   GsiPort gsi_;
   Endnode endnode_;
   Commands commands_;
+  /// A thread that has destroyed an identifier: librdmacm may keep it until all events are acknowledged.
+  struct Destroyer {
+    pid_t thread = 0;
+    Commands::Destroyed id;
+    Instant since{};
+  };
+  static constexpr size_t kDestroyersMost = 16;
+  std::vector<Destroyer> destroyers_;
   Instant rests_until_ = Instant::min();
   pthread_t thread_{};
   std::atomic<bool> stop_{false};

@@ -154,6 +154,15 @@ CmId* IdTable::listener(uint16_t port_space, const IpAddress& address) noexcept 
   return any;
 }
 
+const CmId* IdTable::at_port(uint16_t port_space, uint16_t port) const noexcept {
+  const CmId* out = nullptr;
+  const auto [first, last] = ports_.equal_range(port_key(port_space, port));
+  for (auto at = first; at != last; ++at) {
+    if (out == nullptr || at->second->state == IdState::kListening) out = at->second;
+  }
+  return out;
+}
+
 bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noexcept {
   const auto [first, last] = ports_.equal_range(port_key(port_space, address.port));
   return std::any_of(first, last, [&](const auto& entry) {

@@ -41,6 +41,9 @@ class IdTable {
   /// The listener at this address, or at the wildcard address; null when there is none.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
+  /// The identifier at this port that an asker may have meant, whatever its state and address; one that
+  /// listens is preferred. Null when there is none.
+  [[nodiscard]] const CmId* at_port(uint16_t port_space, uint16_t port) const noexcept;
   /// True when an identifier holds the port at this address or at the wildcard address.
   [[nodiscard]] bool is_bound(uint16_t port_space, const IpAddress& address) const noexcept;
 

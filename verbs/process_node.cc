@@ -80,6 +80,10 @@ ProcessNode::ProcessNode(const Settings& settings)
   if (explains()) device_.set_failure_sink(&failure_lines_);
 }
 
+LongWaits* ProcessNode::waits() noexcept {
+  return explains() && !forked() ? &failure_lines_.waits() : nullptr;
+}
+
 ProcessNode* ProcessNode::joined() noexcept {
   return current().known();
 }
