@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -28,7 +29,6 @@
 namespace weft::rdma_cm {
 namespace {
 
-constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
 constexpr Duration kLockAtExit = 50ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
@@ -36,6 +36,9 @@ constexpr int kDatagramsPerTurn = 256;
 /// within some seconds.
 constexpr Duration kLongWait = 2s;
 constexpr Duration kLongDestroy = 1s;
+// If a turn stops at its limit, the thread need not be told: when the turn armed the channel, at most all
+// receive slots were full. So a datagram that is left came later and has made the channel readable.
+static_assert(kDatagramsPerTurn >= GsiPort::kRecvSlots);
 
 /// Adds the number of the host and the identity of this process.
 NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
@@ -55,6 +58,7 @@ CmService::CmService(hca::Device& device, RandomSource& random, const CmServiceC
       explains_(config.explains),
       faults_(config.faults),
       reader_wait_(config.reader_wait),
+      sleep_max_(config.sleep_max),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {}
 
@@ -286,8 +290,7 @@ void CmService::turn() noexcept {
   gsi_.clear();
   gsi_.arm();
   GsiDatagram datagram;
-  int left = kDatagramsPerTurn;
-  for (; left > 0 && gsi_.receive(datagram); --left)
+  for (int left = kDatagramsPerTurn; left > 0 && gsi_.receive(datagram); --left)
     endnode_.receive(clock_.now(), datagram.from, datagram.mad);
   const Instant now = clock_.now();
   endnode_.poll(now);
@@ -295,7 +298,7 @@ void CmService::turn() noexcept {
     tell_waits(now);
     tell_destroyers(now);
   }
-  rests_until_ = left > 0 ? endnode_.deadline() : Instant::min();
+  rests_until_ = endnode_.deadline();
 }
 
 void CmService::run() noexcept {
@@ -309,8 +312,8 @@ void CmService::run() noexcept {
     if (stop_) return;
     const Instant now = clock_.now();
     if (until <= now) continue;
-    const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
-    const timespec timeout{0, wait.count()};
+    const Duration wait = std::min(until - now, sleep_max_);
+    const timespec timeout{wait / 1s, (wait % 1s).count()};
     std::array<pollfd, 3> fds{pollfd{kick_.fd(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0},
                               pollfd{gsi_.events_fd(), POLLIN, 0}};
     if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;

@@ -36,6 +36,7 @@ struct CmServiceConfig {
   /// Text to append when a peer does not answer; null: none.
   std::function<std::string()> faults{};
   Duration reader_wait = 200ms;  // 0 or more; see await_reader()
+  Duration sleep_max = 500ms;    // a lost wake-up of the service's thread costs at most this
 };
 
 /// Any thread. Must end before the device.
@@ -112,6 +113,7 @@ class CmService final : NodeView {
   hca::ForkGuard guard_;
   WakeUp kick_;
   Duration reader_wait_;
+  Duration sleep_max_;
   std::timed_mutex lock_;  // protects everything below
   std::condition_variable_any reader_waits_;
   GsiPort gsi_;

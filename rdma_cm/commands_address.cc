@@ -131,7 +131,8 @@ int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
                             .family = target.family,
                             .port_space = id.port_space,
                             .port = target.port};
-  id.question = node_.resolver().ask(call.now, question, self.lid, std::chrono::milliseconds(timeout_ms));
+  id.question =
+      node_.resolver().ask(call.now, question, self.lid, std::chrono::milliseconds(timeout_ms), id.handle);
   if (id.question == 0) return ENOMEM;
   id.state = IdState::kAddressQuery;
   return 0;

@@ -392,8 +392,8 @@ bool Endnode::held_elsewhere(const MadAddress& question) noexcept {
   return (address.is_loopback() || node_.owns(address)) && node_.port_taken(question.port_space, address);
 }
 
-void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {
-  CmId* id = ids_.with_question(question);
+void Endnode::on_resolved(uint64_t question, uint32_t handle, Lid lid, Guid guid) noexcept {
+  CmId* id = ids_.with_question(handle, question);
   if (id == nullptr) return;
   id->question = 0;
   if (lid == kLidNone) {

@@ -98,7 +98,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
   [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
   [[nodiscard]] bool held_elsewhere(const MadAddress& question) noexcept override;
-  void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
+  void on_resolved(uint64_t question, uint32_t handle, Lid lid, Guid guid) noexcept override;
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override;
   void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept override;
   void on_peer_gone(Instant now, Lid peer) noexcept override;

@@ -60,11 +60,9 @@ CmId* IdTable::find(const CmFile& file, uint32_t handle) noexcept {
   return found != ids_.end() && found->second->file == &file ? found->second.get() : nullptr;
 }
 
-CmId* IdTable::with_question(uint64_t question) noexcept {
-  for (const auto& [handle, id] : ids_) {
-    if (id->question == question) return id.get();
-  }
-  return nullptr;
+CmId* IdTable::with_question(uint32_t handle, uint64_t question) noexcept {
+  const auto found = ids_.find(handle);
+  return found != ids_.end() && found->second->question == question ? found->second.get() : nullptr;
 }
 
 CmId* IdTable::destroy(CmId& id) noexcept {
