@@ -11,15 +11,6 @@
 #include "base/stats_page.h"
 
 namespace weft::adapter {
-namespace {
-
-/// `line` has a `{}` for the value and one for the largest.
-Refusable<> check_size(const char* line, uint32_t value, uint32_t least, uint32_t most) noexcept {
-  if (value >= least && value <= most) return {};
-  return Refusal{Reason::kBadSize, line, value, most};
-}
-
-}  // namespace
 
 ChannelAdapter::ChannelAdapter(const AdapterConfig& config, RandomSource& random)
     : core_(std::make_unique<AdapterCore>(config, random)) {}
@@ -140,64 +131,6 @@ Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<Comp
   core_->engine.notified.remove(cq);
   core_->engine.events.drop(cq->events);
   memory = std::move(core_->cqs[cq->index()]);
-  return {};
-}
-
-Refusable<> AdapterCore::check_queues(const QpConfig& config, const ServiceRow& row) const {
-  if (config.send_cq == nullptr || config.recv_cq == nullptr)
-    return Refusal{Reason::kMissingObject, "create_qp: needs a CQ for each queue"};
-  if (!owns(config.send_cq) || !owns(config.recv_cq))
-    return Refusal{Reason::kForeignObject, "create_qp: a CQ belongs to another adapter"};
-  if (config.pd.value() >= pds.size() || !pds[config.pd.value()])
-    return Refusal{Reason::kNoSuchObject, "create_qp: no such protection domain"};
-  if (config.srq != nullptr && !srqs.owns(config.srq))
-    return Refusal{Reason::kForeignObject, "create_qp: the SRQ belongs to another adapter"};
-  if (config.srq != nullptr && config.srq->config.xrcd != XrcdId())
-    return Refusal{Reason::kNotOfService, "create_qp: the SRQ serves the targets of an XRC domain"};
-  if (!row.has_recv_queue && config.srq != nullptr)
-    return Refusal{Reason::kNotOfService, "create_qp: an XRC initiator takes no SRQ, as it receives nothing"};
-  return {};
-}
-
-Refusable<> AdapterCore::check_sizes(const QpConfig& config, const ServiceRow& row) const {
-  const AdapterLimits& most = engine.config.limits;
-  const uint32_t receives_least = row.has_recv_queue && config.srq == nullptr ? 1 : 0;
-  Refusable<> good =
-      check_size("create_qp: max_send_wr {}; 1 to {} are possible", config.send_wqes, 1, most.wqes_per_queue);
-  if (good.ok())
-    good = check_size("create_qp: max_recv_wr {}; at most {} are possible", config.recv_wqes, receives_least,
-                      most.wqes_per_queue);
-  if (good.ok())
-    good = check_size("create_qp: max_send_sge or max_recv_sge {}; at most {} are possible", config.sges, 0,
-                      most.sges_per_wqe);
-  return good;
-}
-
-/// Fills in what an XRC QP has instead of its own queues, and checks the rest.
-Refusable<> AdapterCore::check_qp(QpConfig& config, const ServiceRow& row) {
-  if (!row.has_recv_queue && config.recv_cq == nullptr && !row.serves_domain) config.recv_cq = config.send_cq;
-  if (row.serves_domain) {
-    if (!srqs.has(config.xrcd)) return Refusal{Reason::kNoSuchObject, "create_qp: no such XRC domain"};
-    if (config.send_cq != nullptr || config.recv_cq != nullptr || config.srq != nullptr ||
-        config.pd != PdId())
-      return Refusal{Reason::kNotOfService,
-                     "create_qp: an XRC target has neither queues nor a protection domain"};
-    config.send_cq = config.recv_cq = &no_cq;
-  } else if (config.xrcd != XrcdId()) {
-    return Refusal{Reason::kNotOfService, "create_qp: only XRC targets belong to an XRC domain"};
-  } else if (Refusable<> good = check_queues(config, row); !good) {
-    return good;
-  }
-  if (config.ack_mode == AckMode::kStrict && !row.acknowledged)
-    return Refusal{Reason::kNotOfService, "create_qp: strict ack_mode needs a service with acknowledgements"};
-  if (config.packet_crc && !row.connected)
-    return Refusal{Reason::kNotOfService, "create_qp: only packets of connected services carry a CRC"};
-  if (config.packet_crc && !row.has_packet_crc)
-    return Refusal{Reason::kNotOfService, "create_qp: packets of XRC carry no CRC"};
-  if (config.grh_space && !row.has_grh_space)
-    return Refusal{Reason::kNotOfService, "create_qp: only receives of UD have room for a global header"};
-  if (config.raw_ipv6 && !row.takes_raw_frames)
-    return Refusal{Reason::kNotOfService, "create_qp: only messages of RAW are IPv6 packets"};
   return {};
 }
 
@@ -360,6 +293,25 @@ CqInfo ChannelAdapter::query_cq(const CompletionQueue& cq) const noexcept {
   return {.depth = cq.depth(), .fill = cq.fill(), .overrun = cq.overrun()};
 }
 
+uint32_t ChannelAdapter::loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept {
+  uint32_t count = 0;
+  for (const QueuePair* qp : core_->engine.qps.all()) {
+    const bool sends = qp->config.send_cq == &cq;
+    const bool receives = qp->config.recv_cq == &cq;
+    if (!sends && !receives) continue;
+    if (count++ >= out.size()) continue;
+    const RecvQueue& queue = qp->config.srq != nullptr ? qp->config.srq->queue : qp->own_rq;
+    out[count - 1] = {.qpn = qp->qpn,
+                      .state = qp->state,
+                      .sends_here = sends,
+                      .receives_here = receives,
+                      .sends = static_cast<uint32_t>(qp->sq.posted - qp->sq.done),
+                      .silent = qp->sq.unpolled(),
+                      .receives = queue.fill()};
+  }
+  return count;
+}
+
 uint32_t ChannelAdapter::ports() const noexcept {
   return static_cast<uint32_t>(core_->engine.ports.size());
 }
@@ -471,10 +423,13 @@ Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
     return Refusal{Reason::kNoSuchObject, "make_ah: no such protection domain"};
-  if (attr.port == 0 || attr.port > ports()) return Refusal{Reason::kNoSuchObject, "make_ah: no such port"};
+  if (attr.port == 0 || attr.port > ports())
+    return Refusal{Reason::kNoSuchObject, "make_ah: port {}; 1 to {} are possible", attr.port, ports()};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
-    return Refusal{Reason::kBadAddress, "make_ah: dlid {} or sl {} is out of range", attr.dlid.value(),
-                   attr.sl.value()};
+    return Refusal{Reason::kBadAddress,
+                   "make_ah: dlid {} or sl {} is out of range: dlid 1 to 0xFFFE (the lid of the peer's "
+                   "ibv_query_port), sl 0 to 15",
+                   attr.dlid.value(), attr.sl.value()};
   if (is_multicast(attr.dlid) && attr.is_global != is_multicast(attr.route.dgid))
     return Refusal{Reason::kBadAddress, "make_ah: with a multicast LID the global route must name a group"};
   if (attr.is_global && (attr.route.flow_label >> 20) != 0)

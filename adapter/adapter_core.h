@@ -15,6 +15,10 @@
 
 namespace weft::adapter {
 
+/// `line` has a `{}` for the value and one for the largest.
+[[nodiscard]] Refusable<> check_size(const char* line, uint32_t value, uint32_t least,
+                                     uint32_t most) noexcept;
+
 class AdapterCore {
  public:
   AdapterCore(const AdapterConfig& config, RandomSource& random);
@@ -38,9 +42,9 @@ class AdapterCore {
   /// Replaces the table of partitions; further entries are empty.
   void set_pkeys(AdapterPort& port, std::span<const uint16_t> pkeys) noexcept;
   [[nodiscard]] ModifyResult modify(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;
-  /// Checks a QP's configuration and fills in optional values.
-  /// Limits only, which never change: may be called by any thread.
+  /// Checks a QP's configuration against limits, which never change: may be called by any thread.
   [[nodiscard]] Refusable<> check_sizes(const QpConfig& config, const ServiceRow& row) const;
+  /// Checks the rest and fills in optional values.
   [[nodiscard]] Refusable<> check_qp(QpConfig& config, const ServiceRow& row);
   [[nodiscard]] bool owns(const CompletionQueue* cq) const noexcept {
     return cq->index() < cqs.size() && cqs[cq->index()].get() == cq;

@@ -91,7 +91,8 @@ constexpr std::array kRules{
                "a datagram holds no more than one cell's payload", "send at most the port's active_mtu"},
     ReasonRule{Reason::kNoReadsAllowed, 0x402, WcStatus::kLocalQpOperation, 0,
                "the QP may have no RDMA read or atomic in flight",
-               "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS"},
+               "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS; with rdma_cm set initiator_depth in "
+               "rdma_connect and responder_resources in rdma_accept"},
     ReasonRule{Reason::kNoPacketMemory, 0x403, WcStatus::kLocalQpOperation, 0,
                "the process has no memory for one more packet", "free memory"},
     ReasonRule{Reason::kNotIpv6, 0x404, WcStatus::kLocalQpOperation, 0,
@@ -124,9 +125,10 @@ constexpr std::array kRules{
                "the peer's answer does not fit the request",
                "look for a fault at the peer, which breaks the protocol"},
 
-    ReasonRule{Reason::kPeerNeverAnswered, 0x601, WcStatus::kRetryExceeded, 0, "the peer has never answered",
-               "compare dlid and dest_qp_num with the peer's LID and QP number; its QP must be in RTR or RTS "
-               "and name this QP; weft devices lists LIDs"},
+    ReasonRule{
+        Reason::kPeerNeverAnswered, 0x601, WcStatus::kRetryExceeded, 0, "the peer has never answered",
+        "compare dlid and dest_qp_num with the peer's LID and QP number; its process must run, and its "
+        "QP must be in RTR or RTS and name this QP; weft devices lists LIDs"},
     ReasonRule{
         Reason::kPeerWentSilent, 0x602, WcStatus::kRetryExceeded, 0, "the peer no longer answers",
         "it has ended, moved its QP out of RTS, or the fabric loses cells: weft status, weft fault list"},
@@ -146,7 +148,8 @@ constexpr std::array kRules{
                "set IBV_ACCESS_REMOTE_* in qp_access_flags of ibv_modify_qp to INIT"},
     ReasonRule{Reason::kReadsNotGranted, 0x703, WcStatus::kSuccess, 0,
                "the QP serves no RDMA reads and atomics",
-               "set max_dest_rd_atomic to 1 or more in ibv_modify_qp to RTR"},
+               "set max_dest_rd_atomic to 1 or more in ibv_modify_qp to RTR; with rdma_cm set "
+               "initiator_depth in rdma_connect and responder_resources in rdma_accept"},
     ReasonRule{Reason::kWrongQkey, 0x704, WcStatus::kSuccess, 0,
                "the Q_Key of the datagram is not that of the QP",
                "the sender's wr.ud.remote_qkey must be the receiver's qkey"},
@@ -213,21 +216,26 @@ constexpr std::array kRules{
 
     call(Reason::kAgain, EAGAIN, "nothing is there"),
     call(Reason::kInterrupted, EINTR, "a signal interrupted the wait"),
-    call(Reason::kReentered, EDEADLK, "called by a signal handler that has interrupted a call"),
-    call(Reason::kForked, EIO, "the device belongs to the parent of this process"),
+    call(Reason::kReentered, EDEADLK,
+         "called by a signal handler that has interrupted another call on this device"),
+    call(Reason::kForked, EIO,
+         "this process is a child after fork(), and the object belongs to its parent: open the device in the "
+         "child"),
 
     call(Reason::kWouldBlock, ENOMEM, "the queue is full: poll its CQ, or create it with more WRs"),
     call(Reason::kBadState, EINVAL, "the state does not allow it: sends need RTS, receives INIT or later"),
     call(Reason::kBadOpcode, EINVAL, "the service has no such operation, or not with these send_flags"),
     call(Reason::kNoDestination, EINVAL, "ah is missing or of another PD, or remote_srqn is 0"),
     call(Reason::kNoRemoteKey, EINVAL, "no remote_addr or rkey"),
-    call(Reason::kBadSges, EINVAL, "no data segment, or one for a request that moves no data"),
+    call(Reason::kBadSges, EINVAL,
+         "no data segment, a negative num_sge, or data for a request that moves none"),
     call(Reason::kTooManySges, EINVAL, "num_sge is above the QP's max_send_sge or max_recv_sge"),
     call(Reason::kBadAtomic, EINVAL, "the segments of an atomic have 8 bytes in all"),
     call(Reason::kTooLong, EINVAL, "longer than max_msg_sz, or for datagrams than active_mtu"),
     call(Reason::kInlineTooLong, EINVAL, "inline data is above the QP's max_inline_data"),
 
-    call(Reason::kBadTransition, EINVAL, "no such move for this service"),
+    call(Reason::kBadTransition, EINVAL,
+         "there is no such move: a QP goes RESET, INIT, RTR, RTS, one step for each ibv_modify_qp"),
     call(Reason::kMissingAttribute, EINVAL, "attr_mask lacks an attribute that the move needs"),
     call(Reason::kUnexpectedAttribute, EINVAL, "attr_mask has an attribute that the move does not take"),
     call(Reason::kBadValue, EINVAL, "an attribute is out of range"),
@@ -315,9 +323,9 @@ bool is_local_key(Reason reason) noexcept {
   return reason >= Reason::kLocalKeyUnknown && reason <= Reason::kLocalGone;
 }
 
-/// Key, address and length, and for bounds the region's range.
+/// Key, address and length, and for bounds the region's range. An lkey of 0 is one that was never set.
 std::string place_of(const Failure& failure) {
-  if (failure.key == 0) return {};
+  if (failure.key == 0 && !is_local_key(failure.reason)) return {};
   std::string out =
       fmt::format(" ({} {:#x}, {} bytes at {:#x}", is_local_key(failure.reason) ? "lkey" : "rkey",
                   failure.key, failure.bytes, failure.address);

@@ -11,6 +11,7 @@
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
+#include "verbs/process_node.h"
 #include "verbs/refusals.h"
 
 namespace weft::verbs {
@@ -66,6 +67,19 @@ int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
   return done;
 }
 
+/// For a thread in ibv_get_cq_event().
+std::string unarmed_words(const void* channel) {
+  if (static_cast<const hca::CompletionChannel*>(channel)->armed() != 0) return {};
+  return "ibv_get_cq_event: waits for ever, because no CQ of this completion channel is armed: call "
+         "ibv_req_notify_cq before the wait, and again after each event";
+}
+
+/// For a thread in ibv_destroy_cq().
+std::string unacknowledged_words(const void* /*of*/) {
+  return "ibv_destroy_cq: waits until each event of this CQ that ibv_get_cq_event has returned is "
+         "acknowledged: call ibv_ack_cq_events";
+}
+
 }  // namespace
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
@@ -74,6 +88,8 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
   if (queue.lock != nullptr) queue.lock->enter("ibv_poll_cq", "CQ", cq->handle);
   const int got = poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
   if (queue.lock != nullptr) queue.lock->leave();
+  if (queue.empty != nullptr) [[unlikely]]
+    queue.empty->polled(*queue.object, got);
   return got;
 }
 
@@ -84,11 +100,12 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
 Cq* make_cq(ibv_context* context, const CqRequest& request) {
   OpenContext& opened = ours(context);
   auto out = std::make_unique<Cq>();
+  if (explains()) out->empty = std::make_unique<EmptyPolls>();
   hca::CompletionChannel* channel =
       request.channel != nullptr ? ours<Channel>(request.channel).object : nullptr;
   const hca::Made<hca::Cq> made = opened.context->create_cq(
       request.entries == 0 ? 0 : std::max(request.entries, kCqesAtLeast), channel, out.get(), request.vector);
-  if (made.object == nullptr) return no_object("ibv_create_cq", made.refusal);
+  if (made.object == nullptr) return no_object(made.refusal, "ibv_create_cq");
   out->object = made.object;
   out->c.context = context;
   out->c.channel = request.channel;
@@ -109,7 +126,7 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return guarded(static_cast<ibv_comp_channel*>(nullptr), [&]() -> ibv_comp_channel* {
     auto out = std::make_unique<Channel>();
     const hca::Made<hca::CompletionChannel> made = ours(context).context->create_channel();
-    if (made.object == nullptr) return no_object("ibv_create_comp_channel", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_create_comp_channel");
     out->object = made.object;
     out->c = {.context = context, .fd = made.object->fd(), .refcnt = 0};
     return &out.release()->c;
@@ -118,6 +135,9 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const weft::Reason why = ours(channel->context).context->destroy(ours<Channel>(channel).object);
+  if (why == weft::Reason::kBusy)
+    return fail_with(why, "call ibv_destroy_cq first", "ibv_destroy_comp_channel: {} CQs still use it",
+                     users_of(*channel).load());
   if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_comp_channel");
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
   return 0;
@@ -148,8 +168,10 @@ WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
 
 WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   Cq& queue = ours(cq);
+  const LongWaits::Call wait(ours(cq->context).node->waits(), unacknowledged_words, nullptr);
   const weft::Reason why = ours(cq->context).context->destroy(queue.object);
-  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_cq");
+  if (why != weft::Reason::kOk)
+    return fail_in_use(why, "QPs still use it: call ibv_destroy_qp first", "ibv_destroy_cq");
   if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
@@ -159,6 +181,8 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
 
 WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user) {
   hca::Cq* told = nullptr;
+  const LongWaits::Call wait(ours(channel->context).node->waits(), unarmed_words,
+                             ours<Channel>(channel).object);
   const weft::Reason why = ours<Channel>(channel).object->get_event(told);
   if (why != weft::Reason::kOk) return failed(errno_of(why));
   *cq = plain(*static_cast<Cq*>(told->user()));

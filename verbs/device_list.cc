@@ -118,7 +118,7 @@ ibv_context* open(ibv_device* device) {
   UniqueFd command(memfd_create("weft-device", MFD_CLOEXEC));
   if (!command.valid()) return no_object(errno);
   const hca::Made<hca::Context> made = node->device().open();
-  if (made.object == nullptr) return no_object("ibv_open_device", made.refusal);
+  if (made.object == nullptr) return no_object(made.refusal, "ibv_open_device");
   auto open = std::make_shared<OpenDevice>(*node, *made.object);
   open->command = GuardedFd(std::move(command));
   remember(open);

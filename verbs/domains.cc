@@ -74,7 +74,7 @@ WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
     OpenContext& opened = ours(context);
     const hca::Made<hca::ProtectionDomain> made = opened.context->alloc_pd();
-    if (made.object == nullptr) return no_object("ibv_alloc_pd", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_alloc_pd");
     const uint32_t handle = made.object->id().value();
     UndoUnlessDone made_in_vain([&] {
       opened.device->domains.drop(handle);
@@ -96,7 +96,12 @@ WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
   if (domain.parent == nullptr && !domain.imported) {
     const std::shared_ptr<OpenDevice> device = ours(pd->context).device;
     const weft::Reason why = device->context.destroy(domain.object);
-    if (why != weft::Reason::kOk) return fail(why, "ibv_dealloc_pd");
+    if (why != weft::Reason::kOk)
+      return fail_in_use(
+          why,
+          "regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them "
+          "first (ibv_destroy_qp, ibv_dereg_mr, ...)",
+          "ibv_dealloc_pd: PD {}", pd->handle);
     device->domains.drop(pd->handle);
   }
   const std::unique_ptr<Pd> owned(&domain);

@@ -90,7 +90,10 @@ bool can_be_pinned(const void* addr, size_t length, unsigned access) noexcept {
 
 bool may_pin(const char* call, const void* addr, size_t length, unsigned access) {
   if (can_be_pinned(addr, length, access)) return true;
-  explain("{}: {} bytes at {}: not mapped, or read-only and access {:#x} writes", call, length, addr, access);
+  explain(
+      "{}: {} bytes at {}: the memory is not there, or is read-only (a string constant, a const array) and "
+      "access {:#x} has IBV_ACCESS_LOCAL_WRITE",
+      call, length, addr, access);
   return false;
 }
 
@@ -124,7 +127,7 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
   if (rights) change.access = static_cast<adapter::Access>(access & kRights);
   Mr& region = ours<Mr>(&mr);
   const Reason why = region.object->rereg(change, to_pd ? ours<Pd>(pd).object : nullptr);
-  if (fail(why, "ibv_rereg_mr") != 0) return IBV_REREG_MR_ERR_CMD;
+  if (fail(why, "ibv_rereg_mr: flags {:#x}", flags) != 0) return IBV_REREG_MR_ERR_CMD;
   const uint32_t before = mr.handle;
   mr.lkey = mr.handle = region.object->region().lkey.value();
   mr.rkey = region.object->region().rkey.value();
@@ -157,7 +160,11 @@ ibv_mr* register_memory(const RegionRequest& request) {
   const hca::Made<hca::MemoryRegion> made =
       opened.context->reg_mr(*ours<Pd>(request.pd).object, memory,
                              request.unreachable ? adapter::Access::kNoLocalRead : rights, options);
-  if (made.object == nullptr) return no_object(request.call, made.refusal);
+  if (made.answer() == Reason::kBadRights)
+    return no_object(made.refusal, "{}: access {:#x}", request.call, request.access);
+  if (made.object == nullptr)
+    return no_object(made.refusal, "{}: {} bytes, access {:#x}", request.call, request.length,
+                     request.access);
   const adapter::MemoryRegion& region = made.object->region();
   out->object = made.object;
   out->c = {.context = request.pd->context,
@@ -182,7 +189,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     auto out = std::make_unique<Mw>();
     const auto kind = type == IBV_MW_TYPE_1 ? adapter::WindowKind::kType1 : adapter::WindowKind::kType2;
     const hca::Made<hca::Window> made = ours(pd->context).context->alloc_window(*ours<Pd>(pd).object, kind);
-    if (made.object == nullptr) return no_object("ibv_alloc_mw", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_alloc_mw");
     out->object = made.object;
     const uint32_t key = made.object->key().value();
     out->c = {.context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type};
@@ -245,7 +252,9 @@ WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, ui
 WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                         unsigned access) {
   return guarded(static_cast<ibv_mr*>(nullptr), [&] {
-    return register_memory({pd, addr, length, iova, access, "ibv_reg_mr_iova2"});
+    // The headers make ibv_reg_mr() a macro for this function, with the address itself as iova.
+    const bool plain = iova == reinterpret_cast<uintptr_t>(addr);
+    return register_memory({pd, addr, length, iova, access, plain ? "ibv_reg_mr" : "ibv_reg_mr_iova2"});
   });
 }
 
@@ -272,7 +281,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     auto out = std::make_unique<Ah>();
     const hca::Made<hca::AddressHandle> made =
         ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
-    if (made.object == nullptr) return no_object("ibv_create_ah", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_create_ah");
     out->object = made.object;
     out->c = {.context = pd->context, .pd = pd, .handle = 0};
     return &out.release()->c;

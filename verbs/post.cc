@@ -127,7 +127,7 @@ Reason post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
       why = fill(*list, chunk[count]);
       if (why != Reason::kOk) break;
       if (!segments.take(list->sg_list, list->num_sge, chunk[count].sges)) {
-        why = Reason::kTooManySges;
+        why = list->num_sge < 0 ? Reason::kBadSges : Reason::kTooManySges;
         break;
       }
     }

@@ -15,6 +15,7 @@ struct QpChange {
   adapter::QpAttr attr{};
   uint32_t mask = 0;
   const char* fault = nullptr;
+  uint32_t value = 0;  // with a fault: the wrong value
 };
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.

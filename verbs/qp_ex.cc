@@ -57,7 +57,7 @@ void refuse(ibv_qp_ex* qp, Reason why) noexcept {
 /// The request that the setters apply to: the last one added. Null when the batch has failed.
 BuiltRequest* last(ibv_qp_ex* qp) noexcept {
   WorkBatch& batch = batch_of(qp);
-  if (batch.fault == Reason::kOk && batch.requests.empty()) batch.fault = Reason::kBadOpcode;
+  if (batch.fault == Reason::kOk && batch.requests.empty()) batch.fault = Reason::kWrongMoment;
   return batch.fault == Reason::kOk ? &batch.requests.back() : nullptr;
 }
 
@@ -206,7 +206,8 @@ Reason post(Qp& pair, WorkBatch& batch) {
     facts = {.opcode = at->request.opcode,
              .segments = at->sges,
              .bytes = at->bytes,
-             .is_inline = (at->request.flags & adapter::kSendInline) != 0};
+             .is_inline = (at->request.flags & adapter::kSendInline) != 0,
+             .rkey = at->request.rkey.value()};
     if (facts.is_inline) facts.segments = 1;
   }
   explain_post("ibv_wr_complete", pair, why, &facts);

@@ -109,7 +109,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   ibv_qp_init_attr& init = request.init;
   if (init.qp_type == IBV_QPT_XRC_SEND && init.recv_cq == nullptr) init.recv_cq = init.send_cq;
   const Refusal unfit = check(request, opened.limits->inline_bytes);
-  if (unfit.reason() != Reason::kOk) return no_object("ibv_create_qp", unfit);
+  if (unfit.reason() != Reason::kOk) return no_object(unfit, "ibv_create_qp");
   auto out = std::make_unique<Qp>();
   std::unique_ptr<WorkBatch> batch;
   if (request.extended) {
@@ -118,7 +118,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   }
   const adapter::QpConfig config = config_of(init);
   const hca::Made<hca::Qp> made = create(request, config, *out);
-  if (made.object == nullptr) return no_object("ibv_create_qp", made.refusal);
+  if (made.object == nullptr) return no_object(made.refusal, "ibv_create_qp");
   out->object = made.object;
   out->sq_sig_all = init.sq_sig_all;
   out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
@@ -141,7 +141,8 @@ int meant_mask(ibv_qp_type type, int mask) noexcept {
   if (!explains()) return;
   adapter::QpAttr now;
   adapter::QpConfig config;
-  if (qp.object->query(now, config) != weft::Reason::kOk) return explain("ibv_modify_qp: the device is gone");
+  if (qp.object->query(now, config) != weft::Reason::kOk)
+    return explain("ibv_modify_qp: QP {:#x}: {}", qp.c.qp_base.qp_num, to_string(why));
   const uint32_t ports = ours(qp.c.qp_base.context).node->device().ports();
   explain("ibv_modify_qp: QP {:#x}: {}", qp.c.qp_base.qp_num,
           change_words(why, qp, now.state, change.attr, change.mask, ports));
@@ -190,7 +191,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept {
     auto out = std::make_unique<Qp>();
     const hca::Made<hca::Qp> made =
         ours(context).context->open_target(*ours<Xrcd>(attr->xrcd).object, Qpn(attr->qp_num), out.get());
-    if (made.object == nullptr) return no_object("ibv_open_qp", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_open_qp: qp_num {:#x}", attr->qp_num);
     out->object = made.object;
     QpRequest request{.context = context, .xrcd = attr->xrcd};
     request.init.qp_type = attr->qp_type;
@@ -237,7 +238,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
     const int mask = meant_mask(qp->qp_type, given_mask);
     const QpChange change = qp_change_of(*attr, mask);
     if (change.fault != nullptr) {
-      explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);
+      explain("ibv_modify_qp: QP {:#x}: {}, and is {}", qp->qp_num, change.fault, change.value);
       return fail(EINVAL);
     }
     if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);
@@ -284,8 +285,10 @@ WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  return fail(ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid)),
-              "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
+  const weft::Reason why = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
+  const bool no_group = why == weft::Reason::kNotOfService || why == weft::Reason::kBadAddress;
+  return fail_with(why, no_group ? "needs a UD QP, a multicast GID and a multicast LID" : to_string(why),
+                   "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
 WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {

@@ -20,6 +20,7 @@ struct PostFacts {
   size_t segments = 0;
   uint64_t bytes = 0;  // of all segments
   bool is_inline = false;
+  uint32_t rkey = 0;
 };
 [[nodiscard]] PostFacts facts_of(const ibv_send_wr& wr) noexcept;
 
@@ -31,17 +32,39 @@ void explain_post(const char* call, const Qp& qp, Reason why, const PostFacts* s
 [[nodiscard]] std::string change_words(Reason why, const Qp& qp, adapter::QpState from,
                                        const adapter::QpAttr& attr, uint32_t mask, uint32_t ports);
 
-/// Explains a refused call; `call` has its name and values. Sets errno. @return the errno; 0 for kOk
+/// Explains a refused call in `words`; `call` has its name and values. Sets errno. @return the errno; 0 for
+/// kOk
 template <class... Args>
-int fail(Reason why, fmt::format_string<Args...> call, Args&&... args) noexcept {
+int fail_with(Reason why, std::string_view words, fmt::format_string<Args...> call, Args&&... args) noexcept {
   if (why == Reason::kOk) return 0;
   guarded(0, [&] {
-    if (explains()) explain("{}: {}", fmt::format(call, std::forward<Args>(args)...), to_string(why));
+    if (explains()) explain("{}: {}", fmt::format(call, std::forward<Args>(args)...), words);
     return 0;
   });
   return fail(why);
 }
+/// The same in the words of the table.
+template <class... Args>
+int fail(Reason why, fmt::format_string<Args...> call, Args&&... args) noexcept {
+  return fail_with(why, to_string(why), call, std::forward<Args>(args)...);
+}
+/// For calls that end an object. `users` says which objects still use it, and how to end them.
+template <class... Args>
+int fail_in_use(Reason why, std::string_view users, fmt::format_string<Args...> call,
+                Args&&... args) noexcept {
+  return fail_with(why, why == Reason::kBusy ? users : to_string(why), call, std::forward<Args>(args)...);
+}
+
+/// The adapter's text without its name of the call, or the words of the table.
+[[nodiscard]] std::string refusal_words(const Refusal& why);
 /// For calls that return a null pointer.
-decltype(nullptr) no_object(const char* call, const Refusal& why) noexcept;
+template <class... Args>
+decltype(nullptr) no_object(const Refusal& why, fmt::format_string<Args...> call, Args&&... args) noexcept {
+  guarded(0, [&] {
+    if (explains()) explain("{}: {}", fmt::format(call, std::forward<Args>(args)...), refusal_words(why));
+    return 0;
+  });
+  return no_object(errno_of(why.reason()));
+}
 
 }  // namespace weft::verbs

@@ -19,7 +19,7 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlac
   auto out = std::make_unique<Srq>();
   const hca::Made<hca::Srq> made = opened.context->create_srq(*ours<Pd>(pd).object, attr.max_wr,
                                                               std::max(attr.max_sge, 1U), out.get(), xrc);
-  if (made.object == nullptr) return no_object("ibv_create_srq", made.refusal);
+  if (made.object == nullptr) return no_object(made.refusal, "ibv_create_srq");
   out->object = made.object;
   out->c.context = pd->context;
   out->c.srq_context = user;
@@ -75,7 +75,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
     }
     auto out = std::make_unique<Xrcd>();
     const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd(open);
-    if (made.object == nullptr) return no_object("ibv_open_xrcd", made.refusal);
+    if (made.object == nullptr) return no_object(made.refusal, "ibv_open_xrcd");
     out->object = made.object;
     out->c.context = context;
     return &out.release()->c;
@@ -85,7 +85,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
 int close_xrcd(ibv_xrcd* domain) noexcept {
   Xrcd& ending = ours<Xrcd>(domain);
   const Reason why = ours(domain->context).context->destroy(ending.object);
-  if (why != Reason::kOk) return fail(why, "ibv_close_xrcd");
+  if (why != Reason::kOk) return fail_in_use(why, "SRQs or QPs still use it", "ibv_close_xrcd");
   const std::unique_ptr<Xrcd> owned(&ending);
   return 0;
 }
@@ -122,7 +122,8 @@ WEFT_VERBS_API int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* out) {
 WEFT_VERBS_API int ibv_destroy_srq(ibv_srq* srq) {
   Srq& queue = ours<Srq>(srq);
   const weft::Reason why = ours(srq->context).context->destroy(queue.object);
-  if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_srq");
+  if (why != weft::Reason::kOk)
+    return fail_in_use(why, "QPs still use it: call ibv_destroy_qp first", "ibv_destroy_srq");
   pthread_mutex_destroy(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
   const std::unique_ptr<Srq> owned(&queue);

@@ -105,10 +105,10 @@ Refusable<> MemoryTable::check(const RegionPlan& plan) noexcept {
   if (plan.length == 0)
     return Refusal{Reason::kBadRange, "reg_mr: no memory given; a region has at least one byte"};
   if (!local_rights_suffice(plan.access, plan.remote()))
-    return Refusal{
-        Reason::kBadRights,
-        "reg_mr: a remote right without the local one; add local write (or drop the withheld local "
-        "read)"};
+    return Refusal{Reason::kBadRights,
+                   has(plan.access, Access::kNoLocalRead)
+                       ? "reg_mr: remote read and atomic need the local read that is withheld"
+                       : "reg_mr: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE"};
   if (!plan.ends_in_address_space())
     return Refusal{Reason::kBadRange,
                    "reg_mr: the region would run past the end of the address space; choose a lower base "

@@ -105,12 +105,12 @@ constexpr std::array kRows{
         [](Reasons& at) {
           return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 0, IBV_ACCESS_LOCAL_WRITE));
         },
-        ": no memory given"},
+        "ibv_reg_mr: 0 bytes, access 0x1: no memory given"},
     Row{Reason::kBadRights,
         [](Reasons& at) {
           return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 8, IBV_ACCESS_REMOTE_WRITE));
         },
-        ": a remote right without the local one"},
+        "ibv_reg_mr: access 0x2: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE"},
     Row{Reason::kBadAddress,
         [](Reasons& at) {
           ibv_ah_attr attr{.dlid = 0, .sl = 3, .port_num = 1};
@@ -133,7 +133,7 @@ constexpr std::array kRows{
           const ibv_gid gid = Reasons::group();
           return ibv_attach_mcast(at.make_qp(IBV_QPT_RC), &gid, kGroupLid);
         },
-        ", mlid 0xc009: the service of the QP does not allow this"},
+        ", mlid 0xc009: needs a UD QP, a multicast GID and a multicast LID"},
     Row{Reason::kConfined, nullptr, nullptr, "protocol/hca: ConsumerSpaces"},
     Row{Reason::kWrongMoment, nullptr, nullptr, "protocol/hca: ConsumerRegistration"},
     Row{Reason::kNotMember,
@@ -152,7 +152,8 @@ constexpr std::array kRows{
           EXPECT_EQ(ibv_close_xrcd(first), 0);
           return error;
         }},
-    Row{Reason::kBusy, [](Reasons& at) { return ibv_dealloc_pd(at.pd); }},
+    Row{Reason::kBusy, [](Reasons& at) { return ibv_dealloc_pd(at.pd); },
+        ": regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them first "},
     Row{Reason::kTableFull,
         [](Reasons& at) {
           std::vector<ibv_pd*> pds{ibv_alloc_pd(at.context)};
@@ -222,9 +223,11 @@ constexpr std::array kRows{
         },
         ": the QP is in state RESET"},
     Row{Reason::kBadOpcode,
-        [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_SEND, .send_flags = 1U << 20}); }},
+        [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_SEND, .send_flags = 1U << 20}); },
+        ": opcode 2 or a flag of send_flags does not exist on this QP: RC has sends, writes, reads and "},
     Row{Reason::kNoDestination, [](Reasons& at) { return at.send(IBV_QPT_UD, {.opcode = IBV_WR_SEND}); }},
-    Row{Reason::kNoRemoteKey, [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_RDMA_WRITE}); }},
+    Row{Reason::kNoRemoteKey, [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_RDMA_WRITE}); },
+        ": rkey 0x0: the request needs mr->rkey and the address of the peer's region"},
     Row{Reason::kBadSges, [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_LOCAL_INV}); }},
     Row{Reason::kTooManySges,
         [](Reasons& at) {
@@ -238,7 +241,7 @@ constexpr std::array kRows{
         ": more segments than the QP was made for: "},
     Row{Reason::kBadAtomic,
         [](Reasons& at) { return at.send(IBV_QPT_RC, {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD}, 16); },
-        ": 1 segments of 16 bytes: an atomic operation has one of 8"},
+        ": 1 segment of 16 bytes: an atomic operation has one segment of 8 bytes"},
     Row{Reason::kTooLong,
         [](Reasons& at) {
           ibv_ah_attr attr{.dlid = at.own_lid(), .port_num = 1};
@@ -266,9 +269,11 @@ constexpr std::array kRows{
           ibv_qp_attr attr{.qp_state = IBV_QPS_INIT, .port_num = 1};
           return ibv_modify_qp(at.make_qp(IBV_QPT_RC), &attr, IBV_QP_STATE | IBV_QP_PORT);
         },
-        "RESET to INIT: attr_mask lacks qp_access_flags, pkey_index"},
+        "RESET to INIT: attr_mask lacks IBV_QP_ACCESS_FLAGS, IBV_QP_PKEY_INDEX; set qp_access_flags, "
+        "pkey_index "
+        "and add the bits"},
     Row{Reason::kUnexpectedAttribute, [](Reasons& at) { return at.change({.qkey = 1}, IBV_QP_QKEY); },
-        "RTS to RTS: attr_mask must not have qkey"},
+        "RTS to RTS: attr_mask must not have IBV_QP_QKEY"},
     Row{Reason::kBadValue,
         [](Reasons& at) { return at.change({.qp_access_flags = 1U << 12}, IBV_QP_ACCESS_FLAGS); },
         "RTS to RTS: qp_access_flags out of range: "},
