@@ -19,6 +19,7 @@
 #include "sim/verbs/outside.h"
 #include "sim/verbs/program.h"
 #include "sim/verbs/turn_time.h"
+#include "sim/verbs/windows.h"
 
 namespace weft::sim::verbs {
 namespace {
@@ -75,9 +76,12 @@ class World final : private SimFabric::Observer, private Outside {
         options_(options),
         random_(plan.seed),
         link_random_(plan.seed ^ 0x6c69'6e6bULL),
+        window_random_(plan.seed ^ 0x7769'6e64ULL),
         fabric_(plan_.fabric, link_random_, *this),
-        turns_(random_, plan.skip_ppm),
-        model_(plan_, nodes_, outcome_.tally) {
+        model_(plan_, nodes_, outcome_.tally),
+        windows_(plan_.adapters, plan_.dma_faults, window_random_,
+                 [this](Lid lid) { return neighbour_with(lid); }),
+        turns_(random_, plan.skip_ppm) {
     build();
   }
   World(const World&) = delete;
@@ -127,6 +131,7 @@ class World final : private SimFabric::Observer, private Outside {
   void end(Node& node, bool at_once) override;
 
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
+  [[nodiscard]] uint32_t neighbour_with(Lid lid) noexcept;
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
   void return_switches();
@@ -164,9 +169,12 @@ class World final : private SimFabric::Observer, private Outside {
   Outcome outcome_;
   SeededRandom random_;
   SeededRandom link_random_;
+  SeededRandom window_random_;
   Instant now_{};
   SimFabric fabric_;
   std::vector<PortEnd> ports_;
+  Model model_;
+  Windows windows_;  // outlives the adapters
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
   std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
   std::vector<Node*> at_;                                           // in the order of adapters_
@@ -177,7 +185,6 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<Return> returns_;
   uint16_t lids_ = 0;  // number of LIDs ever used
   Turns turns_;
-  Model model_;
   std::unique_ptr<Program> program_;
   Phase phase_ = Phase::kProgram;
   Instant phase_end_ = kNever;
@@ -233,6 +240,15 @@ std::vector<uint32_t> World::links_of(uint32_t place) const {
   return links;
 }
 
+/// The place of the adapter on the same machine that has this LID.
+uint32_t World::neighbour_with(Lid lid) noexcept {
+  for (uint32_t link = 0; link < plan_.adapter_of.size(); ++link) {
+    const uint32_t place = plan_.adapter_of[link];
+    if (model_.links().lid(link) == lid && (plan_.direct >> place & 1) != 0 && lives(place)) return place;
+  }
+  return Windows::kNowhere;
+}
+
 std::vector<uint32_t> World::free_places() const {
   std::vector<uint32_t> places;
   for (uint32_t place = 0; place < plan_.adapters; ++place) {
@@ -255,6 +271,7 @@ Node& World::begin(uint32_t place) {
   config.limits.shared_receive_queues = 8;
   config.limits.protection_domains = 8;
   config.limits.keys = 4096;
+  if ((plan_.direct >> place & 1) != 0) config.direct = &windows_.paths_of(place);
   uint64_t secret = plan_.seed * 64 + number;
   if (options_.saboteur != nullptr) options_.saboteur->on_birth(place, secret);
   adapter_random_.push_back(std::make_unique<SeededRandom>(secret));
@@ -290,6 +307,7 @@ Node& World::begin(uint32_t place) {
 void World::end(Node& node, bool at_once) {
   const uint32_t place = node.place;
   if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last cells leave
+  windows_.dies(place);
   adapters_[place].reset();
   node.adapter = nullptr;
   at_[place] = nullptr;
@@ -431,6 +449,7 @@ int World::poll_adapter(uint32_t place, Instant now) noexcept {
 }
 
 bool World::adapter_disturbed(uint32_t place) const noexcept {
+  if (windows_.rings(place, now_)) return true;
   return std::any_of(ports_.begin(), ports_.end(), [&](const PortEnd& end) {
     const auto link = static_cast<size_t>(&end - ports_.data());
     if (plan_.adapter_of[link] != place || end.cable == nullptr) return false;
@@ -568,6 +587,7 @@ Outcome World::run() {
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
   for (const PortEnd& end : ports_) count_faults(end);
+  windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();
   outcome_.ended = now_;

@@ -29,24 +29,16 @@ namespace {
 }  // namespace
 
 uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
-  DirectQp& direct = direct_of(qp);
   if (engine_.now < qp.tx.rnr_until) return 0;
-  if (!direct.ready) {
-    expect_peer(qp);
-    return 0;
-  }
   uint32_t steps = 0;
   while (steps < budget && qp.abilities().finish_send && step(qp) == Step::kAgain) ++steps;
   return steps;
 }
 
-void DirectRequester::expect_peer(QueuePair& qp) noexcept {
-  if (may_start(qp)) watch_silence(qp);
-}
-
 bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
-  if (!direct.ready || direct.waits || engine_.now < qp.tx.rnr_until) return false;
+  if (direct.waits || engine_.now < qp.tx.rnr_until) return false;
+  if (!direct.ready) return may_start(qp) && !qp.sq.at(qp.sq.started).rule->moves_data();
   return direct.next < qp.sq.started || may_start(qp);
 }
 
@@ -73,6 +65,10 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
       const bool again = local_.run_local(qp, wqe);
       direct.next = qp.sq.started;
       return again ? Step::kAgain : Step::kStop;
+    }
+    if (!direct.ready) {
+      watch_silence(qp);
+      return Step::kStop;
     }
     if (!wqe.started && !begin(qp, wqe)) return Step::kStop;
   } else if (wqe.done || direct.message(place).posted) {
@@ -162,6 +158,8 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       ++direct.accesses;
       return Step::kAgain;
     case fabric::AccessPost::kWait:
+      direct.peer->waits_for_table = true;
+      [[fallthrough]];
     case fabric::AccessPost::kFull:
       outlet_.wait(qp);
       return Step::kStop;
@@ -467,6 +465,10 @@ void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
     fail(qp, place, {WcStatus::kRetryExceeded, Reason::kWindowFailed});
 }
 
+void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
+  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail(qp, qp.sq.done, fault);
+}
+
 void DirectRequester::window_ended(QueuePair& qp) noexcept {
   const SendQueue& sq = qp.sq;
   if (!qp.abilities().finish_send || sq.done == sq.rung) return;
@@ -481,6 +483,7 @@ void DirectRequester::fail(QueuePair& qp, uint64_t place, const SendFault& fault
   qp.sq.started = place + 1;
   direct_of(qp).next = qp.sq.started;
   completer_.retire(qp);
+  engine_.schedule.want_send(qp);  // the peer hears of a QP that has ended
 }
 
 // ---- time --------------------

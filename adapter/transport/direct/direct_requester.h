@@ -29,8 +29,6 @@ class DirectRequester {
   /// Starts up to `budget` requests or parts of requests; returns how many. The caller flushes the window.
   uint32_t run(QueuePair& qp, uint32_t budget) noexcept;
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
-  /// The peer's QP is not ready: requests wait for it as long as the retries last.
-  void expect_peer(QueuePair& qp) noexcept;
   void on_timer(QueuePair& qp) noexcept;
 
   /// The peer has executed all messages before `count`.
@@ -44,6 +42,7 @@ class DirectRequester {
   void access_ended(QueuePair& qp, uint32_t place, fabric::DmaStatus status) noexcept;
   /// A record of the request in `place` did not reach the peer (NTB-SEND-04).
   void record_lost(QueuePair& qp, uint32_t place) noexcept;
+  void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept;
   /// The window has ended: all requests that wait for it fail.
   void window_ended(QueuePair& qp) noexcept;
 

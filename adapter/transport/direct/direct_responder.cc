@@ -203,6 +203,11 @@ bool DirectResponder::pay(QueuePair& qp) noexcept {
   }
   if (!send_responses(qp)) return false;
   if (direct.fault != ResponderFault::kNone && qp.rx.reads.empty()) answer_refusal(qp);
+  return send_nak(qp) && send_gone(qp);
+}
+
+bool DirectResponder::send_nak(QueuePair& qp) noexcept {
+  DirectQp& direct = direct_of(qp);
   if (!direct.owes_nak) return true;
   const WindowRecord nak{.kind = WindowRecordKind::kNak,
                          .code = static_cast<uint8_t>(direct.nak),
@@ -212,6 +217,14 @@ bool DirectResponder::pay(QueuePair& qp) noexcept {
   direct.owes_nak = false;
   qp.counters.add(QpCounter::kNaksSent);
   return true;
+}
+
+/// A QP that has failed is silent from now on: its peer need not wait for answers.
+bool DirectResponder::send_gone(QueuePair& qp) noexcept {
+  DirectQp& direct = direct_of(qp);
+  if (qp.abilities().receive || direct.told_gone) return true;
+  direct.told_gone = outlet_.send(qp, {.kind = WindowRecordKind::kGone});
+  return direct.told_gone;
 }
 
 bool DirectResponder::acknowledge(QueuePair& qp) noexcept {

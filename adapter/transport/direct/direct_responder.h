@@ -36,6 +36,8 @@ class DirectResponder {
   void answer_later(QueuePair& qp, const ReadJob& job) noexcept;
   [[nodiscard]] bool send_responses(QueuePair& qp) noexcept;
   [[nodiscard]] bool send_response(QueuePair& qp, ReadJob& job, bool& failed) noexcept;
+  [[nodiscard]] bool send_nak(QueuePair& qp) noexcept;
+  [[nodiscard]] bool send_gone(QueuePair& qp) noexcept;
   void not_ready(QueuePair& qp) noexcept;
   void refuse(QueuePair& qp, ResponderFault fault, uint64_t bytes) noexcept;
   void answer_refusal(QueuePair& qp) noexcept;

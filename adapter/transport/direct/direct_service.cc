@@ -33,10 +33,6 @@ constexpr std::array kDirectOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWri
 /// Records of one window that a turn takes.
 constexpr uint32_t kRecordsPerTurn = 64;
 
-[[nodiscard]] bool from_peer(const QueuePair& qp, const DirectPeer& peer, uint32_t source) noexcept {
-  return qp.peer_lid == peer.lid && qp.peer_qpn == Qpn(source);
-}
-
 }  // namespace
 
 const ServiceRow kRcDirectRow{.type = QpType::kRc,
@@ -78,14 +74,25 @@ void DirectService::offer(QueuePair& qp) noexcept {
 /// The peer process behind a LID, claimed; null when there is none here.
 DirectPeer* DirectService::peer_of(Lid lid) {
   for (const auto& peer : peers_) {
-    if (peer->lid == lid && !peer->ended) return peer.get();
+    if (!peer->has(lid) || peer->ended) continue;
+    if (peer->path->state() != DirectPath::State::kOpen) return peer.get();
+    peer->path->end().poll(engine_.now);  // the peer may have ended this window a moment ago
+    const fabric::WindowState state = peer->path->end().state();
+    if (state == fabric::WindowState::kJoining || state == fabric::WindowState::kUp) return peer.get();
   }
   auto made = std::make_unique<DirectPeer>();
+  made->lids.push_back(lid);
   peers_.reserve(peers_.size() + 1);
+  for (const auto& peer : peers_) peer->lids.reserve(peer->lids.size() + 1);
   DirectPath* path = engine_.config.direct->claim(lid);
   if (path == nullptr) return nullptr;
+  for (const auto& peer : peers_) {  // another port of the same process
+    if (peer->path != path) continue;
+    engine_.config.direct->release(*path);
+    peer->lids.push_back(lid);
+    return peer.get();
+  }
   made->path = path;
-  made->lid = lid;
   peers_.push_back(std::move(made));
   return peers_.back().get();
 }
@@ -111,7 +118,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
 
 void DirectService::forget(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
-  if (!peer.ended) peer.farewells.push_back({qp.peer_qpn, qp.qpn});
+  if (!peer.ended && !direct_of(qp).told_gone) peer.farewells.push_back({qp.peer_qpn, qp.qpn});
   leave(qp);
   if (peer.open()) {
     wake(peer);
@@ -151,14 +158,13 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
   DirectQp& direct = direct_of(qp);
   DirectPeer& peer = *direct.peer;
   if (peer.ended) requester_.window_ended(qp);
+  const bool answers = qp.answers;
+  uint32_t steps = 0;
   if (!peer.open()) {
     if (peer.ended) return 0;
     outlet_.wait(qp);
-    requester_.expect_peer(qp);
-    return 0;
+    return requester_.run(qp, budget);
   }
-  const bool answers = qp.answers;
-  uint32_t steps = 0;
   if (responder_.pay(qp)) {
     steps = requester_.run(qp, budget);
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
@@ -241,7 +247,8 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
     return work + taken;
   }
   const bool news = collect(peer) + taken + work != 0;
-  if (state == fabric::WindowState::kUp && (news || !std::exchange(peer.up, true))) wake(peer);
+  const bool first = state == fabric::WindowState::kUp && !std::exchange(peer.up, true);
+  if (news || first || std::exchange(peer.waits_for_table, false)) wake(peer);
   return work + taken;
 }
 
@@ -263,10 +270,10 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   std::span<const std::byte> data;
   const WindowRecordFault fault = decode_window_record(slot.data, record, data);
   QueuePair* qp = engine_.qps.find(Qpn(slot.destination));
-  if (qp == nullptr || !from_peer(*qp, peer, slot.source)) return engine_.count(AdapterCounter::kDropNoQp);
+  if (qp == nullptr || qp->peer_qpn != Qpn(slot.source)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp->row != &kRcDirectRow) {
     const bool asks = fault == WindowRecordFault::kNone && record.kind == WindowRecordKind::kReady;
-    if (asks && qp->abilities().receive) answer_for_switch(peer, *qp);
+    if (asks && qp->abilities().receive && peer.has(qp->peer_lid)) answer_for_switch(peer, *qp);
     return engine_.count(AdapterCounter::kDropQpState);
   }
   if (direct_of(*qp).peer != &peer) return engine_.count(AdapterCounter::kDropSource);
@@ -277,6 +284,7 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
 void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
                                 std::span<const std::byte> data) noexcept {
   DirectQp& direct = direct_of(qp);
+  direct.heard = true;
   if (qp.abilities().finish_send) requester_.take_acknowledgement(qp, record.acknowledged);
   switch (record.kind) {
     case WindowRecordKind::kReady:
@@ -342,7 +350,18 @@ void DirectService::wake(DirectPeer& peer) noexcept {
 /// The window has ended. Requests that wait for an answer fail; QPs without one hear of it with their next.
 void DirectService::end(DirectPeer& peer) noexcept {
   peer.ended = true;
-  for (size_t i = peer.qps.size(); i-- > 0;) requester_.window_ended(*peer.qps[i]);
+  for (size_t i = peer.qps.size(); i-- > 0;) {
+    QueuePair& qp = *peer.qps[i];
+    if (direct_of(qp).heard) {
+      requester_.window_ended(qp);
+      continue;
+    }
+    // The peer's QP is one of its next window, or uses a switch.
+    leave(qp);
+    offer(qp);
+    engine_.schedule.want_send(qp);
+  }
+  if (peer.qps.empty()) drop(peer);
 }
 
 }  // namespace weft::adapter

@@ -36,6 +36,9 @@ class DirectService final : public PacketService {
   void modified(QueuePair& qp) noexcept override;
   uint32_t acknowledge(QueuePair& qp, bool& done) noexcept override;
   [[nodiscard]] bool owes_now(const QueuePair& qp) const noexcept override { return qp.rx.debt.due_now(); }
+  void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept override {
+    requester_.fail_oldest(qp, fault);
+  }
   void say_last_words(QueuePair& qp) noexcept override;
   [[nodiscard]] bool has_turns() const noexcept override { return engine_.config.direct != nullptr; }
   uint32_t run_turn() noexcept override;

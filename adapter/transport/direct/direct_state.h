@@ -1,6 +1,7 @@
 // adapter/transport/direct/direct_state.h -- what RC over memory windows keeps per QP and per peer process.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -38,6 +39,7 @@ struct DirectQp final : ServiceState {
 
   // Requester.
   std::vector<DirectMessage> messages;  // by place in the send queue; a power of two
+  bool heard = false;                   // a record of the peer's QP has come
   bool ready = false;                   // the peer's QP receives
   bool gone = false;                    // it did, and does no more
   uint8_t grants = 0;                   // WindowGrant of the peer's QP
@@ -63,6 +65,7 @@ struct DirectQp final : ServiceState {
   bool owes_ack = false;     // an acknowledgement, if no other record leaves in this turn
   bool wants_ready = false;  // the owed kReady asks for an answer
   bool owes_nak = false;
+  bool told_gone = false;  // the peer knows that the QP receives no more
   AckCode nak{};
   uint8_t nak_timer = 0;
 
@@ -85,16 +88,20 @@ struct DirectFarewell {
 /// The QPs that reach one peer process through one window.
 struct DirectPeer {
   DirectPath* path = nullptr;
-  Lid lid{};
+  std::vector<Lid> lids;  // of its ports that QPs have named
   std::vector<QueuePair*> qps;
   std::vector<QueuePair*> waiting;  // for room in the FIFO or in the device, or for the table
   std::vector<DirectFarewell> farewells;
   PdId pd{};           // of all its QPs, unless mixed
   bool mixed = false;  // QPs of several domains: keys of either must not open to the other's peer QPs
-  bool up = false;      // the window has come up
-  bool ended = false;  // the window has failed or the peer has died, and the QPs have heard it
+  bool up = false;     // the window has come up
+  bool waits_for_table = false;  // a QP waits for the next turn of the window
+  bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
   std::unordered_map<uint32_t, uint64_t> shown;  // key -> 0, or the generation since which it is withdrawn
 
+  [[nodiscard]] bool has(Lid lid) const noexcept {
+    return std::find(lids.begin(), lids.end(), lid) != lids.end();
+  }
   [[nodiscard]] bool open() const noexcept {
     return path->state() == DirectPath::State::kOpen && !ended &&
            path->end().state() == fabric::WindowState::kUp;

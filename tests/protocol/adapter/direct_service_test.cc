@@ -11,8 +11,8 @@ class Direct : public ::testing::Test {
  protected:
   void connect(const QpConfig& config = {}, QpAttr attr = {}) {
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
-    if (attr.ack_timeout == Duration::zero()) attr.ack_timeout = 10ms;
-    if (attr.retry_count == 0) attr.retry_count = 2;
+    attr.ack_timeout = 10ms;
+    attr.retry_count = 2;
     qps = pair.connect(config, attr);
   }
   void send(uint64_t wr_id, uint32_t offset, uint32_t bytes) {
@@ -244,6 +244,7 @@ TEST_F(Direct, a_peer_that_ends_its_queue_pair_costs_the_retries) {
 
 TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
   connect();
+  pair.run(20);
   send(1, 0, 8);
   pair.window->kill(1);
   for (int i = 0; i < 5; ++i) pair.run_one(0);
