@@ -62,7 +62,9 @@ WindowRecordFault decode_window_record(std::span<const std::byte> in, WindowReco
          .address = wire.address.get(),
          .key = wire.key.get(),
          .total = wire.total.get(),
-         .offset = wire.offset.get()};
+         .offset = wire.offset.get(),
+         .sender_life = wire.sender_life.get(),
+         .receiver_life = wire.receiver_life.get()};
   data = in.subspan(kWindowRecordBytes);
   return WindowRecordFault::kNone;
 }
@@ -79,6 +81,8 @@ std::array<std::byte, kWindowRecordBytes> encode_window_record(const WindowRecor
                               .key = Be32(record.key),
                               .total = Be32(record.total),
                               .offset = Be32(record.offset),
+                              .sender_life = Be32(record.sender_life),
+                              .receiver_life = Be32(record.receiver_life),
                               .zero = Be32(0)};
   std::array<std::byte, kWindowRecordBytes> out;
   std::memcpy(out.data(), &wire, sizeof wire);

@@ -1,4 +1,4 @@
-// messages/window_record.h -- what RC over a memory window puts into a FIFO slot: a header of 40 bytes, then
+// messages/window_record.h -- what RC over a memory window puts into a FIFO slot: a header of 48 bytes, then
 // data. The slot's own header names the queue pairs of both sides (messages/window_layout.h). docs/window.md
 // has the picture.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace weft {
 
-inline constexpr uint32_t kWindowRecordBytes = 40;
+inline constexpr uint32_t kWindowRecordBytes = 48;
 /// Data of an atomic request: value to compare, then new value or addend, 64 bits each.
 inline constexpr uint32_t kWindowAtomicBytes = 16;
 
@@ -57,6 +57,8 @@ struct WindowRecordWire {
   Be32 key;
   Be32 total;
   Be32 offset;
+  Be32 sender_life;
+  Be32 receiver_life;
   Be32 zero;
 };
 static_assert(sizeof(WindowRecordWire) == kWindowRecordBytes && alignof(WindowRecordWire) == 1);
@@ -64,7 +66,8 @@ static_assert(std::is_trivially_copyable_v<WindowRecordWire>);
 static_assert(offsetof(WindowRecordWire, number) == 4 && offsetof(WindowRecordWire, acknowledged) == 8 &&
               offsetof(WindowRecordWire, immediate) == 12 && offsetof(WindowRecordWire, address) == 16 &&
               offsetof(WindowRecordWire, key) == 24 && offsetof(WindowRecordWire, total) == 28 &&
-              offsetof(WindowRecordWire, offset) == 32 && offsetof(WindowRecordWire, zero) == 36);
+              offsetof(WindowRecordWire, offset) == 32 && offsetof(WindowRecordWire, sender_life) == 36 &&
+              offsetof(WindowRecordWire, receiver_life) == 40 && offsetof(WindowRecordWire, zero) == 44);
 
 struct WindowRecord {
   WindowRecordKind kind{};
@@ -78,6 +81,9 @@ struct WindowRecord {
   uint32_t key = 0;
   uint32_t total = 0;   // bytes of the message
   uint32_t offset = 0;  // of the data within the message
+  // A QP that was reset has the same number and another life.
+  uint32_t sender_life = 0;
+  uint32_t receiver_life = 0;  // as the sender knows it; 0: not yet
 
   [[nodiscard]] bool has(WindowRecordFlag flag) const noexcept { return (flags & flag) != 0; }
 };

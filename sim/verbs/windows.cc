@@ -88,8 +88,8 @@ class Windows::Paths final : public adapter::DirectPaths {
 };
 
 Windows::Windows(uint32_t places, const fabric::DmaFaults& faults, RandomSource& random,
-                 std::function<uint32_t(Lid)> place_of)
-    : faults_(faults), random_(random), place_of_(std::move(place_of)) {
+                 std::function<uint32_t(Lid)> place_of, std::function<void(uint32_t)> wake)
+    : faults_(faults), random_(random), place_of_(std::move(place_of)), wake_(std::move(wake)) {
   for (uint32_t place = 0; place < places; ++place) paths_.push_back(std::make_unique<Paths>(*this, place));
 }
 Windows::~Windows() = default;
@@ -119,19 +119,20 @@ adapter::DirectPath* Windows::claim(uint32_t place, Lid peer) noexcept {
 
 void Windows::release(Side& side) noexcept {
   if (--side.claims != 0) return;
-  Shared& shared = side.shared();
-  side.over = true;
-  if (shared.device != nullptr) shared.device->kill(&side == shared.sides.data() ? 0 : 1);
+  end(side.shared(), &side == side.shared().sides.data() ? 0 : 1);
   side.close();
+}
+
+void Windows::end(Shared& shared, size_t side) noexcept {
+  if (std::exchange(shared.sides[side].over, true)) return;
+  if (shared.device != nullptr) shared.device->kill(side);
+  wake_(shared.sides[1 - side].place);
 }
 
 void Windows::dies(uint32_t place) noexcept {
   for (const auto& shared : shared_) {
     for (size_t i = 0; i < 2; ++i) {
-      Side& side = shared->sides[i];
-      if (side.place != place || side.over) continue;
-      side.over = true;
-      if (shared->device != nullptr) shared->device->kill(i);
+      if (shared->sides[i].place == place) end(*shared, i);
     }
   }
 }

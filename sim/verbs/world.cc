@@ -79,8 +79,9 @@ class World final : private SimFabric::Observer, private Outside {
         window_random_(plan.seed ^ 0x7769'6e64ULL),
         fabric_(plan_.fabric, link_random_, *this),
         model_(plan_, nodes_, outcome_.tally),
-        windows_(plan_.adapters, plan_.dma_faults, window_random_,
-                 [this](Lid lid) { return neighbour_with(lid); }),
+        windows_(
+            plan_.adapters, plan_.dma_faults, window_random_, [this](Lid lid) { return neighbour_with(lid); },
+            [this](uint32_t place) { turns_.wake(place); }),
         turns_(random_, plan.skip_ppm) {
     build();
   }

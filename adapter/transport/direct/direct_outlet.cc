@@ -7,6 +7,8 @@ namespace weft::adapter {
 bool DirectOutlet::send(QueuePair& qp, WindowRecord record, uint32_t bytes, uint32_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   record.acknowledged = direct.expected;
+  record.sender_life = direct.id;
+  record.receiver_life = direct.peer_life;
   const auto header = encode_window_record(record);
   std::memcpy(record_.data(), header.data(), header.size());
   const std::span<const std::byte> whole = std::span(record_).first(kWindowRecordBytes + bytes);
@@ -23,7 +25,7 @@ bool DirectOutlet::send(QueuePair& qp, WindowRecord record, uint32_t bytes, uint
 }
 
 bool DirectOutlet::say(DirectPeer& peer, const DirectFarewell& farewell) noexcept {
-  const auto header = encode_window_record({.kind = farewell.kind});
+  const auto header = encode_window_record(farewell.record);
   return peer.path->end().send(farewell.to.value(), farewell.from.value(), header, cookie_of(0, kNoPlace)) ==
          fabric::FifoPost::kOk;
 }

@@ -466,15 +466,21 @@ void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
 }
 
 void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
-  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail(qp, qp.sq.done, fault);
+  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
+}
+
+/// Fails the oldest request that needs its peer.
+void DirectRequester::fail_waiting(QueuePair& qp, const SendFault& fault) noexcept {
+  for (uint64_t place = qp.sq.done; place < qp.sq.rung; ++place) {
+    SendWqe& wqe = qp.sq.at(place);
+    if (wqe.done || !wqe.rule->moves_data()) continue;
+    wqe.started = true;
+    return fail(qp, place, fault);
+  }
 }
 
 void DirectRequester::window_ended(QueuePair& qp) noexcept {
-  const SendQueue& sq = qp.sq;
-  if (!qp.abilities().finish_send || sq.done == sq.rung) return;
-  const uint64_t place = sq.done;
-  qp.sq.at(place).started = true;
-  fail(qp, place, {WcStatus::kRetryExceeded, Reason::kPeerWentSilent});
+  if (qp.abilities().finish_send) fail_waiting(qp, {WcStatus::kRetryExceeded, Reason::kPeerWentSilent});
 }
 
 void DirectRequester::fail(QueuePair& qp, uint64_t place, const SendFault& fault) noexcept {
@@ -516,13 +522,9 @@ void DirectRequester::on_timer(QueuePair& qp) noexcept {
     tx.retransmit_at = kNever;
     if (waits && now - tx.progress_at >= patience(qp)) {
       qp.counters.add(QpCounter::kTimeouts);
-      const bool heard = direct.ready || direct.gone;
-      if (qp.sq.done < qp.sq.rung) {
-        qp.sq.at(qp.sq.done).started = true;
-        fail(qp, qp.sq.done,
-             {WcStatus::kRetryExceeded, heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
-      }
-      return;
+      const bool heard = direct.peer_life != 0;
+      return fail_waiting(
+          qp, {WcStatus::kRetryExceeded, heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
     }
     if (waits) tx.retransmit_at = std::max(now, tx.progress_at + patience(qp));
   }

@@ -75,6 +75,7 @@ class DirectRequester {
   [[nodiscard]] bool find_numbered(QueuePair& qp, uint32_t number, uint64_t& place) const noexcept;
   /// The full place of a request that is not completed; false for one that is.
   [[nodiscard]] static bool place_from(const QueuePair& qp, uint32_t low, uint64_t& place) noexcept;
+  [[gnu::cold]] void fail_waiting(QueuePair& qp, const SendFault& fault) noexcept;
   [[gnu::cold]] void fail(QueuePair& qp, uint64_t place, const SendFault& fault) noexcept;
 
   Engine& engine_;

@@ -30,6 +30,14 @@ constexpr std::array kDirectOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWri
                                                 {S::kRegister},
                                                 {S::kDelay}});
 
+/// False for a record to an earlier life of the QP, or from another life of its peer.
+[[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
+  if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
+  if (record.receiver_life != 0 && record.receiver_life != direct.id) return false;
+  if (record.kind == WindowRecordKind::kReady && direct.peer_life == 0) direct.peer_life = record.sender_life;
+  return record.sender_life == direct.peer_life && direct.peer_life != 0;
+}
+
 /// Records of one window that a turn takes.
 constexpr uint32_t kRecordsPerTurn = 64;
 
@@ -118,7 +126,13 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
 
 void DirectService::forget(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
-  if (!peer.ended && !direct_of(qp).told_gone) peer.farewells.push_back({qp.peer_qpn, qp.qpn});
+  const DirectQp& direct = direct_of(qp);
+  if (!peer.ended && !direct.told_gone && direct.peer_life != 0) {
+    peer.farewells.push_back(
+        {qp.peer_qpn,
+         qp.qpn,
+         {.kind = WindowRecordKind::kGone, .sender_life = direct.id, .receiver_life = direct.peer_life}});
+  }
   leave(qp);
   if (peer.open()) {
     wake(peer);
@@ -168,6 +182,7 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
   if (responder_.pay(qp)) {
     steps = requester_.run(qp, budget);
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
+    if (!qp.abilities().receive) (void)responder_.pay(qp);  // it has failed in between
   }
   peer.path->end().flush();
   (void)collect(peer);
@@ -284,7 +299,7 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
 void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
                                 std::span<const std::byte> data) noexcept {
   DirectQp& direct = direct_of(qp);
-  direct.heard = true;
+  if (!is_of_this_life(direct, record)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp.abilities().finish_send) requester_.take_acknowledgement(qp, record.acknowledged);
   switch (record.kind) {
     case WindowRecordKind::kReady:
@@ -313,7 +328,7 @@ void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
 }
 
 void DirectService::answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept {
-  (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, WindowRecordKind::kSwitch});
+  (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, {.kind = WindowRecordKind::kSwitch}});
 }
 
 QueuePair* DirectService::find(uint64_t cookie) const noexcept {
@@ -352,7 +367,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
   peer.ended = true;
   for (size_t i = peer.qps.size(); i-- > 0;) {
     QueuePair& qp = *peer.qps[i];
-    if (direct_of(qp).heard) {
+    if (direct_of(qp).peer_life != 0) {
       requester_.window_ended(qp);
       continue;
     }

@@ -35,11 +35,11 @@ struct DirectPeer;
 /// State of a QP whose peer is on the same machine.
 struct DirectQp final : ServiceState {
   DirectPeer* peer = nullptr;
-  uint32_t id = 0;  // names this life of the QP in cookies
+  uint32_t id = 0;         // names this life of the QP, from 1
+  uint32_t peer_life = 0;  // that of the peer's QP; 0: not heard of
 
   // Requester.
   std::vector<DirectMessage> messages;  // by place in the send queue; a power of two
-  bool heard = false;                   // a record of the peer's QP has come
   bool ready = false;                   // the peer's QP receives
   bool gone = false;                    // it did, and does no more
   uint8_t grants = 0;                   // WindowGrant of the peer's QP
@@ -82,7 +82,7 @@ struct DirectQp final : ServiceState {
 struct DirectFarewell {
   Qpn to{};
   Qpn from{};
-  WindowRecordKind kind = WindowRecordKind::kGone;
+  WindowRecord record;
 };
 
 /// The QPs that reach one peer process through one window.
