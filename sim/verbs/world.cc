@@ -79,10 +79,10 @@ class World final : private SimFabric::Observer, private Outside {
         window_random_(plan.seed ^ 0x7769'6e64ULL),
         fabric_(plan_.fabric, link_random_, *this),
         model_(plan_, nodes_, outcome_.tally),
+        turns_(random_, plan.skip_ppm),
         windows_(
             plan_.adapters, plan_.dma_faults, window_random_, [this](Lid lid) { return neighbour_with(lid); },
-            [this](uint32_t place) { turns_.wake(place); }),
-        turns_(random_, plan.skip_ppm) {
+            [this](uint32_t place) { turns_.wake(place); }) {
     build();
   }
   World(const World&) = delete;
@@ -175,6 +175,7 @@ class World final : private SimFabric::Observer, private Outside {
   SimFabric fabric_;
   std::vector<PortEnd> ports_;
   Model model_;
+  Turns turns_;
   Windows windows_;  // outlives the adapters
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
   std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
@@ -185,7 +186,6 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<NewName> names_;  // names that ports get when their links are whole again
   std::vector<Return> returns_;
   uint16_t lids_ = 0;  // number of LIDs ever used
-  Turns turns_;
   std::unique_ptr<Program> program_;
   Phase phase_ = Phase::kProgram;
   Instant phase_end_ = kNever;

@@ -351,6 +351,8 @@ void DirectRequester::take_gone(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   direct.gone = true;
   direct.ready = false;
+  qp.tx.progress_at = engine_.now;
+  qp.tx.retransmit_at = kNever;  // the retries alone from now on
   watch_silence(qp);
 }
 
