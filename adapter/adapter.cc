@@ -326,6 +326,25 @@ CqInfo ChannelAdapter::query_cq(const CompletionQueue& cq) const noexcept {
   return {.depth = cq.depth(), .fill = cq.fill(), .overrun = cq.overrun()};
 }
 
+uint32_t ChannelAdapter::loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept {
+  uint32_t count = 0;
+  for (const QueuePair* qp : core_->engine.qps.all()) {
+    const bool sends = qp->config.send_cq == &cq;
+    const bool receives = qp->config.recv_cq == &cq;
+    if (!sends && !receives) continue;
+    if (count++ >= out.size()) continue;
+    const RecvQueue& queue = qp->config.srq != nullptr ? qp->config.srq->queue : qp->own_rq;
+    out[count - 1] = {.qpn = qp->qpn,
+                      .state = qp->state,
+                      .sends_here = sends,
+                      .receives_here = receives,
+                      .sends = static_cast<uint32_t>(qp->sq.posted - qp->sq.done),
+                      .silent = qp->sq.unpolled(),
+                      .receives = queue.fill()};
+  }
+  return count;
+}
+
 uint32_t ChannelAdapter::ports() const noexcept {
   return static_cast<uint32_t>(core_->engine.ports.size());
 }

@@ -110,6 +110,9 @@ class ChannelAdapter {
   /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
   [[nodiscard]] CqInfo query_cq(const CompletionQueue& cq) const noexcept;
+  /// Fills `out` with the QPs that complete into the CQ, or the first of them. @return their number. Looks at
+  /// every QP.
+  uint32_t loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept;
   [[nodiscard]] uint32_t ports() const noexcept;
   /// LID, cell payload and lanes of a port; null until its link has been up.
   [[nodiscard]] const fabric::CellPortInfo* port_info(uint8_t port) const noexcept;

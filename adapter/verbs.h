@@ -300,6 +300,17 @@ struct CqInfo {
   bool overrun = false;
 };
 
+/// Requests of a QP that completes into a CQ (ChannelAdapter::loads).
+struct QpLoad {
+  Qpn qpn{};
+  QpState state = QpState::kReset;
+  bool sends_here = false;  // its send queue completes into the CQ
+  bool receives_here = false;
+  uint32_t sends = 0;     // send requests that are not complete
+  uint32_t silent = 0;    // complete ones behind the last polled completion, which were not signalled
+  uint32_t receives = 0;  // receive requests that no message has taken, also those of a shared queue
+};
+
 /// Attributes for modify() and query() of shared receive queues.
 struct SrqAttr {
   uint32_t wqes = 0;   // capacity in WQEs

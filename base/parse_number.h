@@ -2,10 +2,12 @@
 // type are refused.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace weft {
 
@@ -24,6 +26,18 @@ template <class Number>
 [[nodiscard]] std::optional<Number> parse_hex(std::string_view text) noexcept {
   if (text.starts_with("0x") || text.starts_with("0X")) text.remove_prefix(2);
   return parse_number<Number>(text, 16);
+}
+
+/// The number at the beginning of `text`, and the rest of the text behind any spaces; empty if `text` begins
+/// with something else.
+[[nodiscard]] inline std::optional<std::pair<double, std::string_view>> leading_number(
+    std::string_view text) noexcept {
+  double value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (fault != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return std::pair{value, text};
 }
 
 }  // namespace weft

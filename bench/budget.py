@@ -9,6 +9,12 @@ import tomllib
 
 BUDGET = pathlib.Path(__file__).resolve().parent / "budget.toml"
 GROWTH = 0.03  # allowed growth of a path over its budget
+# (path, other, factor): the path may cost at most `factor` times as much as the other, whatever the budget says.
+RELATIONS = (
+    ("LateCell", "CellAhead", 1.5),  # the first later packet tells that nothing is left to write
+    ("LateCellPieces", "CellAhead", 40),  # a comparison with each later packet, and a copy for each piece that is left
+    ("CmIdOf20000", "CmIdOf2000", 1.2),  # linear
+)
 HEAD = """# User-mode instructions per unit of each hot path (bench/path_budget.cc), by the counter that was used, in the release build of this
 # repository's container. A change that makes a path grow by more than 3 % renews them in its own commit and gives the reason:
 #   scripts/bench --budget --renew
@@ -77,10 +83,20 @@ def read():
     return tomllib.loads(BUDGET.read_text()) if BUDGET.exists() else {}
 
 
+def broken_relations(values):
+    """A line for each path that costs too much beside another."""
+    for path, other, factor in RELATIONS:
+        if values.get(path, 0) > factor * values.get(other, 0):
+            yield f"budget: {path} takes {values[path]:.1f} instructions, more than {factor} times the {values.get(other, 0):.1f} of {other}"
+
+
 def renew(program):
     budgets, found = read(), measured(program, COUNTERS)
     if found is None:
         print("budget: neither the kernel nor valgrind counts instructions here; nothing was renewed")
+        return 1
+    if broken := list(broken_relations(found[1])):
+        print("\n".join(broken))
         return 1
     budgets[found[0]] = found[1]
     text = HEAD
@@ -109,6 +125,8 @@ def check(program):
         bad = budget is None or value is None or value > budget * (1 + GROWTH)
         print(f"{path:12} {verdict}{'  GROWN' if bad else ''}")
         failed |= bad
+    broken = list(broken_relations(values))
+    print("".join(f"{line}\n" for line in broken), end="")
     if failed:
         print("budget: make the path cheap again, or renew the budget in the same commit: scripts/bench --budget --renew")
-    return 1 if failed else 0
+    return 1 if failed or broken else 0

@@ -1,6 +1,8 @@
 // bench/path_budget.cc -- instructions of the hot paths: a cell at host, switch and unit; a frame at host and
-// unit; post and poll of a verbs program. One thread, links in memory, virtual time and fixed seeds, so the
-// same build gives the same count. scripts/bench --budget compares the counts with bench/budget.toml.
+// unit; post and poll of a verbs program. Also of two paths whose cost must not grow with what is there: a
+// cell that arrives behind others, and an identifier of connection management. One thread, links in memory,
+// virtual time and fixed seeds, so the same build gives the same count. scripts/bench --budget compares the
+// counts with bench/budget.toml.
 #include <fmt/core.h>
 
 #include <array>
@@ -9,7 +11,9 @@
 
 #include "adapter/queues/qp_rules.h"
 #include "base/check.h"
+#include "bench/support/cm_ids.h"
 #include "bench/support/instructions.h"
+#include "bench/support/late_cell_rig.h"
 #include "bench/support/one_thread_fabric.h"
 #include "bench/support/options.h"
 #include "bench/support/verbs_rig.h"
@@ -39,6 +43,11 @@ struct HostFrame {};
 struct UnitFrame {};
 struct VerbsPost {};
 struct VerbsPoll {};
+struct CellAhead {};       // a cell ahead of its turn, with none behind it
+struct LateCell {};        // one that arrives after the cells of 510 later writes to the same place
+struct LateCellPieces {};  // one that 510 later writes have covered byte by byte
+struct CmIdOf2000 {};      // an identifier of connection management, made and ended among 2000
+struct CmIdOf20000 {};     // the same among 20,000; bench/budget.py compares each pair
 
 void count_cells(const InstructionCounter& counter) {
   OneThreadFabric world(kPayloadBytes);
@@ -274,6 +283,31 @@ void count_frames(const InstructionCounter& counter) {
   print_path("UnitFrame", counter, at_unit);
 }
 
+template <class Part>
+void count_late_cell(const InstructionCounter& counter, std::string_view name, uint32_t later,
+                     LateCellRig::Later where = LateCellRig::Later::kSamePlace) {
+  constexpr int kLateCells = 50;
+  LateCellRig rig(later, where);
+  PathCount path;
+  for (int round = 0; round < 5 + kLateCells; ++round) {
+    rig.send();
+    count<Part>(counter, round >= 5, path, [&] { rig.arrive(); });
+    rig.finish();
+  }
+  path.units = kLateCells;
+  print_path(name, counter, path);
+}
+
+template <class Part>
+void count_ids(const InstructionCounter& counter, std::string_view name, uint32_t ids) {
+  CmIds rig;
+  rig.open_and_close(ids);
+  PathCount path;
+  count<Part>(counter, true, path, [&] { rig.open_and_close(ids); });
+  path.units = 2 * ids;
+  print_path(name, counter, path);
+}
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   bool callgrind = false;
@@ -288,6 +322,12 @@ int run(int argc, char** argv) {
   count_cells(counter);
   count_verbs(counter);
   count_frames(counter);
+  count_late_cell<CellAhead>(counter, "CellAhead", 0);
+  count_late_cell<LateCell>(counter, "LateCell", LateCellRig::kLaterMost);
+  count_late_cell<LateCellPieces>(counter, "LateCellPieces", LateCellRig::kLaterMost,
+                                  LateCellRig::Later::kPieces);
+  count_ids<CmIdOf2000>(counter, "CmIdOf2000", 2000);
+  count_ids<CmIdOf20000>(counter, "CmIdOf20000", 20'000);
   return 0;
 }
 

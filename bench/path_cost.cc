@@ -3,7 +3,10 @@
 // additional time in rc_write is transfer and waiting.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "bench/support/late_cell_rig.h"
 #include "bench/support/one_thread_fabric.h"
 #include "bench/support/options.h"
 #include "bench/support/verbs_rig.h"
@@ -66,6 +69,20 @@ void measure(const Options& options) {
   }
 }
 
+/// The shortest of several turns in which a cell arrives behind those of later writes.
+void measure_late_cell(const char* name, uint32_t later, LateCellRig::Later where) {
+  LateCellRig rig(later, where);
+  double least = 1e9;
+  for (int round = 0; round < 200; ++round) {
+    rig.send();
+    Stage stage;
+    stage.run([&] { rig.arrive(); });
+    least = std::min(least, stage.nanoseconds());
+    rig.finish();
+  }
+  print_figure(fmt::format("path_cost_late_cell_{}", name), least / 1000, "us");
+}
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -81,6 +98,11 @@ int run(int argc, char** argv) {
       "number of writes instead of a time, to count instructions with valgrind --tool=callgrind");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
   measure(options);
+  if (options.writes == 0) {
+    measure_late_cell("alone", 0, LateCellRig::Later::kSamePlace);
+    measure_late_cell("same_place", LateCellRig::kLaterMost, LateCellRig::Later::kSamePlace);
+    measure_late_cell("pieces", LateCellRig::kLaterMost, LateCellRig::Later::kPieces);
+  }
   return 0;
 }
 

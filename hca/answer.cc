@@ -20,7 +20,9 @@ constexpr std::array<Row, static_cast<size_t>(Answer::kCount)> kAnswers{{
     {"not supported", EOPNOTSUPP},
     {"no descriptor left", EMFILE},
     {"called by a signal handler that has interrupted another call on this device", EDEADLK},
-    {"forked", EIO},
+    {"this process is a child after fork(), and the object belongs to its parent: open the device in the "
+     "child",
+     EIO},
 }};
 
 }  // namespace

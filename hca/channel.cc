@@ -4,6 +4,7 @@
 #include "hca/channel.h"
 
 #include <new>
+#include <utility>
 
 #include "hca/device_core.h"
 
@@ -32,6 +33,12 @@ Answer CompletionChannel::get_event(Cq*& out) {
     ++out->books.unacknowledged;
     return Answer::kOk;
   }
+}
+
+uint32_t CompletionChannel::armed() const noexcept {
+  if (core().forked()) return 0;
+  const Hold hold(core());
+  return armed_ + (first_ != nullptr ? 1 : 0);
 }
 
 void CompletionChannel::notify(Cq& cq) noexcept {
@@ -107,6 +114,7 @@ Answer Cq::arm(bool solicited_only) noexcept {
   Hold hold(device);
   device.caller_turn(hold.now());
   device.adapter.arm_cq(queue(), solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
+  if (!std::exchange(armed_, true) && channel_ != nullptr) channel_->count_armed(1);
   device.caller_waits(hold.now());
   return Answer::kOk;
 }
@@ -123,8 +131,17 @@ adapter::CqInfo Cq::query() const noexcept {
   return core().adapter.query_cq(queue());
 }
 
+bool Cq::loads(std::span<adapter::QpLoad> out, uint32_t& count) const noexcept {
+  if (core().forked() || core().lock.is_mine()) return false;
+  const Hold hold(core());
+  count = core().adapter.loads(queue(), out);
+  return true;
+}
+
 void Cq::notify() noexcept {
-  if (channel_ != nullptr) channel_->notify(*this);
+  if (channel_ == nullptr) return;
+  if (std::exchange(armed_, false)) channel_->count_armed(-1);
+  channel_->notify(*this);
 }
 
 Answer Cq::resize(uint32_t cqes) noexcept {
@@ -144,6 +161,7 @@ Answer Cq::release() noexcept {
   DeviceCore& device = core();
   if (!device.adapter.destroy_cq(&queue(), memory_)) return Answer::kBusy;
   if (channel_ == nullptr) return Answer::kOk;
+  if (armed_) channel_->count_armed(-1);
   channel_->forget(*this);
   --channel_->books.users;
   return Answer::kOk;

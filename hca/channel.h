@@ -25,9 +25,13 @@ class CompletionChannel final : public Object {
   /// Waits for the next notification unless fd() is O_NONBLOCK. `out` is set only on kOk; the event must then
   /// be acknowledged before the CQ can be destroyed. Other answers: kAgain, kInterrupted, kForked.
   [[nodiscard]] Answer get_event(Cq*& out);
+  /// CQs that will notify at their next entry, or whose notification waits.
+  [[nodiscard]] uint32_t armed() const noexcept;
 
   // ---- hca/ alone, under the device's lock --------------------
   void notify(Cq& cq) noexcept;
+  /// A CQ was armed (+1), or has notified or ended (-1).
+  void count_armed(int32_t change) noexcept { armed_ += static_cast<uint32_t>(change); }
   /// Drops the notifications of a CQ that is being destroyed.
   void forget(Cq& cq) noexcept;
   [[nodiscard]] Answer release() noexcept override;
@@ -38,6 +42,7 @@ class CompletionChannel final : public Object {
   EventSource source_;
   Cq* first_ = nullptr;  // notified CQs, oldest first
   Cq* last_ = nullptr;
+  uint32_t armed_ = 0;
 };
 
 /// Any thread.
@@ -65,6 +70,9 @@ class Cq final : public NotifiedObject {
   /// Acknowledges events that get_event() returned.
   void ack_events(uint32_t count) noexcept;
   [[nodiscard]] adapter::CqInfo query() const noexcept;
+  /// Fills `out` with the QPs that complete here, or the first of them; `count` is their number. False in a
+  /// child after fork(), and in a signal handler that has interrupted another call on the device.
+  [[nodiscard]] bool loads(std::span<adapter::QpLoad> out, uint32_t& count) const noexcept;
   /// Changes the number of entries. kInvalid when the number is out of range or less than the entries in the
   /// queue.
   [[nodiscard]] Answer resize(uint32_t cqes) noexcept;
@@ -83,6 +91,7 @@ class Cq final : public NotifiedObject {
   CompletionChannel* channel_;
   std::unique_ptr<adapter::CompletionQueue> memory_;  // the adapter's queue after release()
   uint32_t taken_since_turn_ = 0;
+  bool armed_ = false;
 };
 
 }  // namespace weft::hca

@@ -40,6 +40,8 @@ class FailureSink {
  public:
   virtual ~FailureSink() = default;
   virtual void failed(const Failure& failure) noexcept = 0;
+  /// The helper has looked at the device, at least twice a second. Called by the helper alone.
+  virtual void looked() noexcept {}
 };
 
 /// Longest wait at the end of a process, for its switch to take the last cells and for a thread that holds

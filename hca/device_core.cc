@@ -305,6 +305,8 @@ void DeviceCore::helper_failed() noexcept {
 Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   const Instant tend_at = tend_links(clock.now(), links_ready);
   say_once_what_is_gone();
+  if (failure_sink != nullptr) [[unlikely]]
+    failure_sink->looked();
   const Hold hold(*this);
   drive.helper_wakes();
   finish_ports();

@@ -66,7 +66,8 @@ constexpr std::array kRules{
     ReasonRule{Reason::kDatagramTooLong, "a datagram holds no more than one cell's payload",
                "send at most the port's active_mtu"},
     ReasonRule{Reason::kNoReadsAllowed, "the QP may have no RDMA read or atomic in flight",
-               "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS"},
+               "set max_rd_atomic to 1 or more in ibv_modify_qp to RTS; with rdma_cm set initiator_depth in "
+               "rdma_connect and responder_resources in rdma_accept"},
     ReasonRule{Reason::kNoPacketMemory, "the process has no memory for one more packet", "free memory"},
     ReasonRule{Reason::kNotIpv6, "the data of a raw request is no IPv6 packet",
                "begin it with an IPv6 header"},
@@ -91,9 +92,10 @@ constexpr std::array kRules{
     ReasonRule{Reason::kPeerBadResponse, "the peer's answer does not fit the request",
                "look for a fault at the peer, which breaks the protocol"},
 
-    ReasonRule{Reason::kPeerNeverAnswered, "the peer has never answered",
-               "compare dlid and dest_qp_num with the peer's LID and QP number; its QP must be in RTR or RTS "
-               "and name this QP; weft devices lists LIDs"},
+    ReasonRule{
+        Reason::kPeerNeverAnswered, "the peer has never answered",
+        "compare dlid and dest_qp_num with the peer's LID and QP number; its process must run, and its "
+        "QP must be in RTR or RTS and name this QP; weft devices lists LIDs"},
     ReasonRule{
         Reason::kPeerWentSilent, "the peer no longer answers",
         "it has ended, moved its QP out of RTS, or the fabric loses cells: weft status, weft fault list"},
@@ -108,7 +110,8 @@ constexpr std::array kRules{
     ReasonRule{Reason::kQpRightMissing, "the QP does not grant this kind of remote access",
                "set IBV_ACCESS_REMOTE_* in qp_access_flags of ibv_modify_qp to INIT"},
     ReasonRule{Reason::kReadsNotGranted, "the QP serves no RDMA reads and atomics",
-               "set max_dest_rd_atomic to 1 or more in ibv_modify_qp to RTR"},
+               "set max_dest_rd_atomic to 1 or more in ibv_modify_qp to RTR; with rdma_cm set "
+               "initiator_depth in rdma_connect and responder_resources in rdma_accept"},
     ReasonRule{Reason::kWrongQkey, "the Q_Key of the datagram is not that of the QP",
                "the sender's wr.ud.remote_qkey must be the receiver's qkey"},
     ReasonRule{Reason::kWrongSrq, "the domain has no shared receive queue of this number",
@@ -177,9 +180,9 @@ bool is_local_key(Reason reason) noexcept {
   return static_cast<uint16_t>(reason) >> 8 == static_cast<uint16_t>(Reason::kLocalMemory) >> 8;
 }
 
-/// Key, address and length, and for bounds the region's range.
+/// Key, address and length, and for bounds the region's range. An lkey of 0 is one that was never set.
 std::string place_of(const Failure& failure) {
-  if (failure.key == 0) return {};
+  if (failure.key == 0 && !is_local_key(failure.reason)) return {};
   std::string out =
       fmt::format(" ({} {:#x}, {} bytes at {:#x}", is_local_key(failure.reason) ? "lkey" : "rkey",
                   failure.key, failure.bytes, failure.address);

@@ -131,7 +131,7 @@ struct Failure {
   uint32_t qpn = 0;           // of this side
   uint32_t peer_qpn = 0;
   uint64_t wr_id = 0;
-  uint32_t key = 0;      // LKey or RKey; 0: no key is concerned
+  uint32_t key = 0;      // LKey or RKey; 0: no key is concerned, or an LKey that was never set
   uint64_t address = 0;  // with a key: first address
   uint64_t bytes = 0;    // length of the request or message
   /// Two values by reason. ..OutOfBounds: first address and bytes of the region. kReceiveTooShort: bytes of

@@ -15,6 +15,7 @@ fabric::LinkEndpointConfig endpoint_config(const EndnodeSpec& spec) {
   config.endpoint = spec.endpoint;
   config.curve_secret_file = spec.curve_secret;
   config.curve_server_file = spec.curve_server;
+  config.silence = spec.links.silence;
   config.link = link_config(spec);
   config.link.lid = spec.lid;
   config.link.any_port = spec.lid == kLidNone;

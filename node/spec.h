@@ -27,6 +27,7 @@ struct LinkSpec {
   uint32_t flit_payload_bytes = 0;  // 0: a whole cell
   uint32_t lanes = fabric::kDataLanesDefault;
   uint32_t credits = fabric::kCreditsPerLaneDefault;
+  Duration silence{};  // after which the peer of a ZeroMQ link is dead; 0: as its kind of endpoint has it
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 

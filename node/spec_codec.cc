@@ -15,6 +15,8 @@
 #include "base/ethernet.h"
 #include "base/names.h"
 #include "base/parse_number.h"
+#include "base/time_span.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_handshake.h"
 #include "node/spec_values.h"
 
@@ -226,8 +228,7 @@ void process_fields(Codec& c, Spec& s) {
   c.one("parent-fd", descriptor(), s.parent_fd, "pipe whose end of file ends this process; -1: none");
   c.one("core", number<uint32_t>("N", 0, kCoreMax), s.core,
         "core that the loop is bound to; ZeroMQ's threads are not");
-  c.one("curve-secret", text("FILE"), s.curve_secret,
-        "this node's secret key; needed for tcp beyond loopback");
+  c.one("curve-secret", text("FILE"), s.curve_secret, "own secret key; needed for tcp beyond loopback");
   c.one("cell-payload", number<uint32_t>("BYTES", kCellPayloadBytesMin, kCellPayloadBytesMax),
         s.links.cell_payload_bytes, "data bytes per cell, the same in the whole fabric");
   c.one("flit-payload", number<uint32_t>("BYTES", 0, cell_bytes_max(kCellPayloadBytesMax)),
@@ -235,6 +236,8 @@ void process_fields(Codec& c, Spec& s) {
   c.one("lanes", number<uint32_t>("N", 1, fabric::kDataLanesMax), s.links.lanes, "data lanes");
   c.one("credits", number<uint32_t>("N", 1, fabric::kCreditsPerLaneMax), s.links.credits,
         "flit buffers per lane");
+  c.one("silence", Form<Duration>{"TIME", fabric::parse_silence, format_time_span}, s.links.silence,
+        "after which the peer of a ZeroMQ link is dead, 1s to 60s (1.5s for ipc, 5s for tcp)");
 }
 
 template <class Codec, class Spec>
@@ -434,9 +437,8 @@ void fields(Codec& c, SwitchSpec& s, NeighbourLists& neighbours) {
   c.many("neighbour-key", named("NAME=FILE"), neighbours.keys, "public key of a neighbour that we join");
   c.one("ports", number<uint32_t>("N", 1, kSwitchPortsMax), s.ports,
         "ports; as many as nodes and neighbours unless given");
-  c.many(
-      "listen", text("ENDPOINT"), s.listen,
-      "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all nodes");
+  c.many("listen", text("ENDPOINT"), s.listen,
+         "also serve nodes over ZeroMQ at ipc://PATH or tcp://ADDR:PORT; repeat. One endpoint serves all");
   c.one("curve-allow", text("FILE"), s.curve_allow,
         "who may join: lines NAME GUIDHEX PUBLICKEY, with - as GUID for spare ports");
   c.one("spare-ports", number<uint32_t>("N", 0, kSwitchPortsMax), s.spare_ports,

@@ -21,6 +21,7 @@ Status plan_joins(const SwitchSpec& spec, SwitchPlan& plan) {
     out.node = spec.nodes.size() + i;
     out.endpoint.endpoint = neighbour.endpoint;
     out.endpoint.link = plan.config.link;
+    out.endpoint.silence = spec.links.silence;
     if (!neighbour.key.empty()) {
       out.endpoint.curve_secret_file = spec.curve_secret;
       out.endpoint.curve_server_file = neighbour.key;
@@ -65,6 +66,7 @@ Status check_guest(const std::string& name, const SwitchSpec& spec, const Switch
 Status plan_zmq(const SwitchSpec& spec, SwitchPlan& plan) {
   fabric::ZmqAcceptorConfig& out = plan.zmq;
   out.endpoints = spec.listen;
+  out.silence = spec.links.silence;
   const bool joins_with_key = std::any_of(spec.neighbours.begin(), spec.neighbours.end(),
                                           [](const NeighbourSpec& n) { return !n.key.empty(); });
   if (spec.curve_secret.empty() && !spec.curve_allow.empty())

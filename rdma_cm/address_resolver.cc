@@ -31,7 +31,8 @@ std::pair<uint8_t, Gid> key_of(const MadAddress& address) noexcept {
 
 }  // namespace
 
-uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, Duration limit) noexcept {
+uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, Duration limit,
+                              uint32_t handle) noexcept {
   if (questions_.size() >= kQuestionsMax) {
     counters_.add(AddressCounter::kFull);
     return 0;
@@ -39,6 +40,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
   uint64_t number = 0;
   while (number == 0 || questions_.contains(number)) number = random_.next();
   Question question{.address = address,
+                    .handle = handle,
                     .asker = own,
                     .only = lid_of(ip_of(address)),
                     .repeat = now + kRepeat,
@@ -164,12 +166,13 @@ bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
 void AddressResolver::finish(uint64_t number, const Question& question) noexcept {
   const Lid lid = question.found;
   const Guid guid = question.found_guid;
+  const uint32_t handle = question.handle;
   if (question.found_host != 0 && !question.this_host && question.only == kLidNone) {
     if (owners_.size() >= kQuestionsMax) owners_.clear();
     static_cast<void>(with_memory([&] { owners_[key_of(question.address)] = question.found_host; }));
   }
   questions_.erase(number);
-  user_.on_resolved(number, lid, guid);
+  user_.on_resolved(number, handle, lid, guid);
 }
 
 Instant AddressResolver::deadline() const noexcept {

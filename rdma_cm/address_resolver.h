@@ -28,8 +28,8 @@ class AddressUser {
   /// True when another endnode of this host holds the port at an address of the host. The question is then
   /// for that endnode, even if it has not answered yet.
   [[nodiscard]] virtual bool held_elsewhere(const MadAddress& question) noexcept = 0;
-  /// A question has ended. LID 0: no endnode has the address.
-  virtual void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept = 0;
+  /// A question has ended, for which the user gave `handle` to ask(). LID 0: no endnode has the address.
+  virtual void on_resolved(uint64_t question, uint32_t handle, Lid lid, Guid guid) noexcept = 0;
 };
 
 enum class AddressCounter : uint8_t {
@@ -66,7 +66,8 @@ class AddressResolver {
 
   /// Starts a question. on_resolved() follows from receive() or poll(), at the latest after `limit`. @return
   /// the question's number; 0 when there are kQuestionsMax questions or no memory.
-  [[nodiscard]] uint64_t ask(Instant now, const MadAddress& address, Lid own, Duration limit) noexcept;
+  [[nodiscard]] uint64_t ask(Instant now, const MadAddress& address, Lid own, Duration limit,
+                             uint32_t handle) noexcept;
   /// Drops the question; on_resolved() is not called.
   void forget(uint64_t question) noexcept;
 
@@ -79,6 +80,7 @@ class AddressResolver {
  private:
   struct Question {
     MadAddress address{};
+    uint32_t handle = 0;     // of the user
     Lid asker{};             // our own LID
     Lid only{};              // the endnode to which this fixed address belongs; kLidNone: not a fixed address
     bool this_host = false;  // the address is one of this host: only its endnodes have it

@@ -118,8 +118,9 @@ struct QueuedEvent {
 struct CmFile {
   std::shared_ptr<hca::EventFd> descriptor{};
   std::deque<QueuedEvent> events{};
-  CmId* ids = nullptr;  // newest identifier, head of the list
-  pid_t reader = 0;     // thread that took the last event; 0: none yet
+  CmId* ids = nullptr;           // newest identifier, head of the list
+  pid_t reader = 0;              // thread that took the last event; 0: none yet
+  Instant waits_since = kNever;  // a thread waits for an event; only with WEFT_DEBUG=cm
 };
 
 }  // namespace weft::rdma_cm

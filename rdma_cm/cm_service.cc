@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -23,14 +24,21 @@
 #include "base/stats_page.h"
 #include "base/unique_fd.h"
 #include "rdma_cm/command_parts.h"
+#include "rdma_cm/wait_texts.h"
 
 namespace weft::rdma_cm {
 namespace {
 
-constexpr Duration kSleepMax = 500ms;  // a lost wake-up costs at most this
 constexpr Duration kLockAtExit = 50ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
+/// Waits after which a line is printed. Programs answer within milliseconds; people start the second program
+/// within some seconds.
+constexpr Duration kLongWait = 2s;
+constexpr Duration kLongDestroy = 1s;
+// If a turn stops at its limit, the thread need not be told: when the turn armed the channel, at most all
+// receive slots were full. So a datagram that is left came later and has made the channel readable.
+static_assert(kDatagramsPerTurn >= GsiPort::kRecvSlots);
 
 /// Adds the number of the host and the identity of this process.
 NodeIdentity with_host(NodeIdentity identity, RandomSource& random) {
@@ -50,6 +58,7 @@ CmService::CmService(hca::Device& device, RandomSource& random, const CmServiceC
       explains_(config.explains),
       faults_(config.faults),
       reader_wait_(config.reader_wait),
+      sleep_max_(config.sleep_max),
       endnode_(random, gsi_, *this),
       commands_(endnode_) {}
 
@@ -86,6 +95,30 @@ int CmService::open() {
   return file != nullptr ? file->descriptor->fd() : -EMFILE;
 }
 
+/// A thread of the program waits for an event of the channel.
+class CmService::Waiting {
+ public:
+  Waiting(CmService& service, int descriptor) noexcept : service_(service), descriptor_(descriptor) {}
+  ~Waiting() {
+    if (!begun_) return;
+    const CancelShield shield;
+    const std::lock_guard guard(service_.lock_);
+    if (CmFile* file = service_.endnode_.file_of(descriptor_); file != nullptr) file->waits_since = kNever;
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  /// Under the lock.
+  void begin(CmFile& file) noexcept {
+    begun_ = service_.explains_;
+    if (begun_) file.waits_since = service_.clock_.now();
+  }
+
+ private:
+  CmService& service_;
+  int descriptor_;
+  bool begun_ = false;
+};
+
 ssize_t CmService::write(int descriptor, const void* data, size_t bytes) {
   if (forked()) return -EIO;
   if (bytes > kCommandBytesMax) return -EINVAL;
@@ -94,6 +127,7 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) {
   std::shared_ptr<hca::EventFd> events;
   int error = EAGAIN;
   std::string_view why;
+  Waiting waiting(*this, descriptor);
   do {
     if (waits && events != nullptr) {
       const hca::Answer unit = events->take();
@@ -105,11 +139,13 @@ ssize_t CmService::write(int descriptor, const void* data, size_t bytes) {
     if (file == nullptr) return -EBADF;
     if (waits && events == nullptr) {
       events = file->descriptor;
+      waiting.begin(*file);
       reader_waits_.notify_all();
       continue;
     }
     error = commands_.execute(clock_.now(), *file, command);
     why = commands_.why();
+    if (explains_ && error == 0) note_destroyed(commands_.destroyed());
     if (waits && error == 0) file->reader = gettid();
     if (endnode_.deadline() < rests_until_) kick_.wake();
   } while (waits && error == EAGAIN);
@@ -176,14 +212,48 @@ void CmService::explain(std::span<const std::byte> command, int error, std::stri
   const uint32_t number = read_body<rdma_ucm_cmd_hdr>(command).cmd;
   // A successful LISTEN is explained too, because a client has to wait for it.
   const bool listens = error == 0 && number == RDMA_USER_CM_CMD_LISTEN;
-  if ((error == 0 && !listens) || Commands::is_probe(command)) return;
+  if ((error == 0 && !listens && why.empty()) || Commands::is_probe(command)) return;
   std::array<char, 64> space{};
   const char* text = error == 0 ? "done" : strerror_r(error, space.data(), space.size());
   // The user asked for these lines, so they are written at any log level.
   static_cast<void>(with_memory([&] {
-    log_write(error == 0 ? LogLevel::kInfo : LogLevel::kWarn,
+    log_write(listens ? LogLevel::kInfo : LogLevel::kWarn,
               why.empty() ? fmt::format("rdma_cm: {}: {}", command_name(number), text)
                           : fmt::format("rdma_cm: {}: {}: {}", command_name(number), text, why));
+  }));
+}
+
+void CmService::note_destroyed(const Commands::Destroyed& id) noexcept {
+  if (id.uid == 0 || id.events == 0) return;
+  static_cast<void>(with_memory([&] {
+    if (destroyers_.size() == kDestroyersMost) destroyers_.erase(destroyers_.begin());
+    destroyers_.push_back({.thread = gettid(), .id = id, .since = clock_.now()});
+  }));
+}
+
+void CmService::tell_waits(Instant now) noexcept {
+  for (CmFile& file : endnode_.files()) {
+    if (file.waits_since == kNever || now - file.waits_since < kLongWait) continue;
+    file.waits_since = kNever;  // one line for each wait
+    static_cast<void>(with_memory([&] {
+      const WaitText text = describe_wait(file);
+      log_write(text.normal ? LogLevel::kInfo : LogLevel::kWarn, fmt::format("rdma_cm: {}", text.line));
+    }));
+  }
+}
+
+/// A thread that still sleeps within librdmacm's struct of the identifier waits for acknowledgements.
+void CmService::tell_destroyers(Instant now) noexcept {
+  static_cast<void>(with_memory([&] {
+    std::erase_if(destroyers_, [&](const Destroyer& each) {
+      if (now - each.since < kLongDestroy) return false;
+      std::array<char, 256> line{};
+      const UniqueFd file(::open(fmt::format("/proc/self/task/{}/syscall", each.thread).c_str(), O_CLOEXEC));
+      const ssize_t got = file.valid() ? read(file.get(), line.data(), line.size()) : 0;
+      if (got > 0 && waits_in(each.id.uid, std::string_view(line.data(), static_cast<size_t>(got))))
+        log_write(LogLevel::kWarn, fmt::format("rdma_cm: {}", describe_destroy(each.id.events)));
+      return true;
+    });
   }));
 }
 
@@ -220,11 +290,15 @@ void CmService::turn() noexcept {
   gsi_.clear();
   gsi_.arm();
   GsiDatagram datagram;
-  int left = kDatagramsPerTurn;
-  for (; left > 0 && gsi_.receive(datagram); --left)
+  for (int left = kDatagramsPerTurn; left > 0 && gsi_.receive(datagram); --left)
     endnode_.receive(clock_.now(), datagram.from, datagram.mad);
-  endnode_.poll(clock_.now());
-  rests_until_ = left > 0 ? endnode_.deadline() : Instant::min();
+  const Instant now = clock_.now();
+  endnode_.poll(now);
+  if (explains_) {
+    tell_waits(now);
+    tell_destroyers(now);
+  }
+  rests_until_ = endnode_.deadline();
 }
 
 void CmService::run() noexcept {
@@ -238,8 +312,8 @@ void CmService::run() noexcept {
     if (stop_) return;
     const Instant now = clock_.now();
     if (until <= now) continue;
-    const Duration wait = until - now < kSleepMax ? until - now : kSleepMax;
-    const timespec timeout{0, wait.count()};
+    const Duration wait = std::min(until - now, sleep_max_);
+    const timespec timeout{wait / 1s, (wait % 1s).count()};
     std::array<pollfd, 3> fds{pollfd{kick_.fd(), POLLIN, 0}, pollfd{gsi_.fd(), POLLIN, 0},
                               pollfd{gsi_.events_fd(), POLLIN, 0}};
     if (ppoll(fds.data(), fds.size(), &timeout, nullptr) <= 0) continue;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -35,6 +36,7 @@ struct CmServiceConfig {
   /// Text to append when a peer does not answer; null: none.
   std::function<std::string()> faults{};
   Duration reader_wait = 200ms;  // 0 or more; see await_reader()
+  Duration sleep_max = 500ms;    // a lost wake-up of the service's thread costs at most this
 };
 
 /// Any thread. Must end before the device.
@@ -76,6 +78,11 @@ class CmService final : NodeView {
   void turn() noexcept;
   void take_device_events() noexcept;
   void explain(std::span<const std::byte> command, int error, std::string_view why) const noexcept;
+  // Long waits of the program, with WEFT_DEBUG=cm.
+  class Waiting;
+  void note_destroyed(const Commands::Destroyed& id) noexcept;
+  void tell_waits(Instant now) noexcept;
+  void tell_destroyers(Instant now) noexcept;
 
   [[nodiscard]] NodeIdentity identity() noexcept override { return identity_; }
   [[nodiscard]] bool owns(const IpAddress& address) noexcept override { return addresses_.owns(address); }
@@ -106,11 +113,20 @@ class CmService final : NodeView {
   hca::ForkGuard guard_;
   WakeUp kick_;
   Duration reader_wait_;
+  Duration sleep_max_;
   std::timed_mutex lock_;  // protects everything below
   std::condition_variable_any reader_waits_;
   GsiPort gsi_;
   Endnode endnode_;
   Commands commands_;
+  /// A thread that has destroyed an identifier: librdmacm may keep it until all events are acknowledged.
+  struct Destroyer {
+    pid_t thread = 0;
+    Commands::Destroyed id;
+    Instant since{};
+  };
+  static constexpr size_t kDestroyersMost = 16;
+  std::vector<Destroyer> destroyers_;
   Instant rests_until_ = Instant::min();
   pthread_t thread_{};
   std::atomic<bool> stop_{false};

@@ -26,8 +26,9 @@ constexpr std::array kRows{
         "device; weft "
         "fault list shows faults in force"},
     Row{CmEvent::kRejected, kRejectInvalidService,
-        "the endnode is there, and no program listens at this port",
-        "start the server first, or compare the ports"},
+        "the endnode is there, and no program listens at this port, or its backlog is full",
+        "start the server first, or compare the ports (sin_port is htons(port)); WEFT_DEBUG=cm at the server "
+        "names the cause"},
     Row{CmEvent::kRejected, kRejectConsumer, "the program there has called rdma_reject",
         "ask that program; its private data may say why"},
     Row{CmEvent::kRejected, kRejectTimeout, "the peer has given up waiting",
@@ -63,6 +64,39 @@ const Row* row_of(CmEvent event, int32_t status) noexcept {
 
 }  // namespace
 
+namespace {
+
+std::string turned_away_words(const CmFailure& failure) {
+  switch (failure.turned_away) {
+    case TurnedAway::kNotListening:
+      return "an rdma_cm_id is bound there and does not listen; call rdma_listen after rdma_bind_addr";
+    case TurnedAway::kBacklogFull:
+      return "the backlog of rdma_listen is full of requests that this program has not taken; call "
+             "rdma_get_cm_event, or listen with a larger backlog";
+    case TurnedAway::kOtherAddress:
+      return fmt::format(
+          "this program listens at {} only; pass the address that clients use, or 0.0.0.0, to rdma_bind_addr",
+          to_string(failure.listener));
+    case TurnedAway::kOtherService:
+      return "this program listens at this port in another port space; rdma_create_id needs the same on both "
+             "sides (RDMA_PS_TCP, or RDMA_PS_UDP for datagrams)";
+    case TurnedAway::kSwappedPort:
+      return fmt::format(
+          "this program listens at port {}, which is the same number with its bytes exchanged; one side "
+          "lacks "
+          "htons()",
+          failure.listener.port);
+    case TurnedAway::kNo:
+    case TurnedAway::kNobody:
+      break;
+  }
+  return "no program of this process listens there; compare the ports, and call rdma_listen before the "
+         "client "
+         "connects";
+}
+
+}  // namespace
+
 bool is_failure(CmEvent event, int32_t status) noexcept {
   return row_of(event, status) != nullptr;
 }
@@ -70,12 +104,9 @@ bool is_failure(CmEvent event, int32_t status) noexcept {
 std::string describe(const CmFailure& failure) {
   const std::string where =
       failure.address.family == 0 ? std::string("this connection") : to_string(failure.address);
-  if (failure.turned_away)
-    return fmt::format(
-        "LID {} asks for a connection to {}: no program of this process listens there, or its backlog is "
-        "full; "
-        "compare the ports, and call rdma_listen before the client connects",
-        failure.peer.value(), where);
+  if (failure.turned_away != TurnedAway::kNo)
+    return fmt::format("LID {} asks for a connection to {}: {}", failure.peer.value(), where,
+                       turned_away_words(failure));
   const Row* const row = row_of(failure.event, failure.status);
   const std::string peer =
       failure.peer == kLidNone ? std::string() : fmt::format(" (LID {})", failure.peer.value());

@@ -10,13 +10,25 @@
 
 namespace weft::rdma_cm {
 
+/// Why this side refuses a connection request.
+enum class TurnedAway : uint8_t {
+  kNo,
+  kNobody,        // no identifier of this process is near
+  kNotListening,  // one is bound there, and rdma_listen was not called
+  kBacklogFull,
+  kOtherAddress,  // one listens at the port of another address
+  kOtherService,  // one listens at this port of another port space
+  kSwappedPort,   // one listens at the port with its two bytes exchanged
+};
+
 /// An event that reports a failure to a program, or a request that this side refuses.
 struct CmFailure {
   CmEvent event = CmEvent::kAddressError;
   int32_t status = 0;
-  IpAddress address{};       // the requested address
-  Lid peer{};                // kLidNone: no endnode has answered for the address
-  bool turned_away = false;  // this side refused a request
+  IpAddress address{};  // the requested address
+  Lid peer{};           // kLidNone: no endnode has answered for the address
+  TurnedAway turned_away = TurnedAway::kNo;
+  IpAddress listener{};  // kOtherAddress, kSwappedPort: the address of the listener
 };
 
 /// True when the event means a failure.

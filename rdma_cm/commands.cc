@@ -94,6 +94,7 @@ int Commands::execute(Instant now, CmFile& file, std::span<const std::byte> comm
     return error;
   };
   why_ = {};
+  destroyed_ = {};
   if (command.size() < sizeof(rdma_ucm_cmd_hdr)) return refused(EINVAL);
   const auto header = read_body<rdma_ucm_cmd_hdr>(command);
   const std::span<const std::byte> body = command.subspan(sizeof header);
@@ -104,7 +105,9 @@ int Commands::execute(Instant now, CmFile& file, std::span<const std::byte> comm
   Call call{.now = now, .file = file, .body = body.first(header.in), .answer_bytes = header.out};
   if (row.id_at != kNoId) {
     call.id = node_.ids().find(file, read_body<uint32_t>(body.subspan(row.id_at)));
-    if (call.id == nullptr) return refused(ENOENT);
+    if (call.id == nullptr)
+      return refused(
+          refuse(ENOENT, "no such id at this event channel: it was destroyed, or has another channel"));
   }
   return refused((this->*row.handler)(call));
 }
@@ -136,7 +139,9 @@ int Commands::create_id(Call& call) noexcept {
 
 int Commands::destroy_id(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_destroy_id>(call.body);
-  answer(command.response, rdma_ucm_destroy_id_resp{.events_reported = node_.destroy(call.now, *call.id)});
+  const uint64_t uid = call.id->uid;
+  destroyed_ = {.uid = uid, .events = node_.destroy(call.now, *call.id)};
+  answer(command.response, rdma_ucm_destroy_id_resp{.events_reported = destroyed_.events});
   return 0;
 }
 

@@ -32,8 +32,15 @@ class Commands {
   [[nodiscard]] static bool is_probe(std::span<const std::byte> command) noexcept;
   /// @param command  header and body as written. @return 0 or an errno
   [[nodiscard]] int execute(Instant now, CmFile& file, std::span<const std::byte> command) noexcept;
-  /// Text for the last refusal; empty if the errno says enough.
+  /// Text for the last refusal, or a warning about the last command; empty if the errno says enough.
   [[nodiscard]] std::string_view why() const noexcept { return why_; }
+  /// The identifier that the last command has destroyed: the program's number, and the number of events that
+  /// the program must acknowledge. `uid` 0: none.
+  struct Destroyed {
+    uint64_t uid = 0;
+    uint32_t events = 0;
+  };
+  [[nodiscard]] Destroyed destroyed() const noexcept { return destroyed_; }
   [[nodiscard]] CounterSet<CommandCounter>& counters() noexcept { return counters_; }
 
  private:
@@ -101,6 +108,7 @@ class Commands {
   Endnode& node_;
   CounterSet<CommandCounter> counters_;
   std::string_view why_;
+  Destroyed destroyed_;
 };
 
 }  // namespace weft::rdma_cm

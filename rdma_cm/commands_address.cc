@@ -59,7 +59,8 @@ std::array<uint32_t, 16> pack_path(const ib_user_path_rec& path) noexcept {
 /// An address of an interface or of this endnode binds the identifier to the device. The wildcard address
 /// does not.
 int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
-  if (id.state != IdState::kIdle) return EINVAL;
+  if (id.state != IdState::kIdle)
+    return refuse(EINVAL, "the id has an address already: rdma_bind_addr comes once, before the other calls");
   if (address.family == 0) return EAFNOSUPPORT;
   const bool ours = !address.is_any();
   if (ours && !address.is_loopback() && !address.is_multicast() && !node_.node().owns(address))
@@ -89,7 +90,8 @@ int Commands::listen(Call& call) noexcept {
   if (id.state == IdState::kIdle) {
     if (const int error = bind_to(id, {.family = 4}); error != 0) return error;
   }
-  if (id.state != IdState::kBound && id.state != IdState::kListening) return EINVAL;
+  if (id.state != IdState::kBound && id.state != IdState::kListening)
+    return refuse(EINVAL, "the id connects to a peer; listen with another id, after rdma_bind_addr");
   const bool in_range = command.backlog > 0 && command.backlog < kBacklogMax;
   return node_.listen(id, in_range ? command.backlog : kBacklogMax);
 }
@@ -99,7 +101,9 @@ int Commands::listen(Call& call) noexcept {
 int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
                          uint32_t timeout_ms) noexcept {
   CmId& id = *call.id;
-  if (id.state != IdState::kIdle && id.state != IdState::kBound) return EINVAL;
+  if (id.state != IdState::kIdle && id.state != IdState::kBound)
+    return refuse(EINVAL,
+                  "the id has an address already, listens or is connected; make another id for each peer");
   if (to.family == 0 || (from.family != 0 && from.family != to.family)) return EINVAL;
   IpAddress target = to;
   if (target.is_any()) target.ip = loopback(to.family).ip;
@@ -127,7 +131,8 @@ int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
                             .family = target.family,
                             .port_space = id.port_space,
                             .port = target.port};
-  id.question = node_.resolver().ask(call.now, question, self.lid, std::chrono::milliseconds(timeout_ms));
+  id.question =
+      node_.resolver().ask(call.now, question, self.lid, std::chrono::milliseconds(timeout_ms), id.handle);
   if (id.question == 0) return ENOMEM;
   id.state = IdState::kAddressQuery;
   return 0;
@@ -149,7 +154,11 @@ int Commands::resolve_route(Call& call) noexcept {
 }
 
 int Commands::take_route(CmId& id) noexcept {
-  if (id.state != IdState::kAddressResolved) return EINVAL;
+  if (id.state == IdState::kAddressQuery)
+    return refuse(EINVAL, "the address is not resolved yet: wait for RDMA_CM_EVENT_ADDR_RESOLVED");
+  if (id.state != IdState::kAddressResolved)
+    return refuse(EINVAL,
+                  "rdma_resolve_addr and RDMA_CM_EVENT_ADDR_RESOLVED come first, and the route only once");
   if (!node_.tell(id, CmEvent::kRouteResolved)) return ENOMEM;
   id.state = IdState::kRouteResolved;
   return 0;

@@ -19,7 +19,14 @@ constexpr uint8_t kRetriesMax = 7;
 constexpr std::string_view kNoRoute =
     "the route is not resolved yet, or the id is connected; wait for RDMA_CM_EVENT_ROUTE_RESOLVED";
 constexpr std::string_view kNoConnection =
-    "the id has no connection request; accept the id of the event, event->id";
+    "the id has no connection request; pass the id of the event, event->id";
+constexpr std::string_view kNeverConnected =
+    "the id has no connection: rdma_connect or rdma_accept come first";
+constexpr std::string_view kNoQpAsked =
+    "the request names no QP (qp_num 0), so the peer cannot reach one; call rdma_create_qp before "
+    "rdma_connect";
+constexpr std::string_view kNoQpAccepted =
+    "the answer names no QP (qp_num 0), so the peer cannot reach one; call rdma_create_qp before rdma_accept";
 constexpr std::string_view kNotWaiting =
     "the connection no longer waits for an answer: it was answered, or has ended";
 constexpr std::string_view kRequestDataTooLong =
@@ -93,6 +100,7 @@ int Commands::ask_for_connection(Call& call, const rdma_ucm_conn_param& param) n
                      .ack_timeout = ack_timeout_of(id)}};
   put_resources(req, param);
   if (!put_request_data(req.private_data, id, param)) return refuse(EINVAL, kRequestDataTooLong);
+  if (req.qpn == 0) why_ = kNoQpAsked;
   id.retry_count = req.retry_count;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
@@ -127,6 +135,7 @@ int Commands::accept(Call& call) noexcept {
   if (!put_private(rep.private_data, param.private_data, param.private_data_len))
     return refuse(EINVAL, kReplyDataTooLong);
   if (!node_.manager().accept(call.now, *id.connection, rep)) return refuse(EINVAL, kNotWaiting);
+  if (rep.qpn == 0) why_ = kNoQpAccepted;
   id.uid = command.uid;
   id.responder_resources = param.responder_resources;
   id.initiator_depth = param.initiator_depth;
@@ -150,7 +159,7 @@ int Commands::accept_datagrams(Call& call, const rdma_ucm_accept& command) noexc
 int Commands::reject(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_reject>(call.body);
   CmId& id = *call.id;
-  if (id.connection == nullptr) return EINVAL;
+  if (id.connection == nullptr) return refuse(EINVAL, kNoConnection);
   if (id.datagrams()) {
     CmSidrRep rep{.status = kSidrRefused, .service_id = id.peer_offer.service_id};
     if (!put_private(rep.private_data, command.private_data, command.private_data_len)) return EINVAL;
@@ -164,7 +173,7 @@ int Commands::reject(Call& call) noexcept {
 
 /// As in the kernel, a connection that has already ended is not an error.
 int Commands::disconnect(Call& call) noexcept {
-  if (call.id->connection == nullptr || call.id->datagrams()) return EINVAL;
+  if (call.id->connection == nullptr || call.id->datagrams()) return refuse(EINVAL, kNeverConnected);
   static_cast<void>(node_.manager().disconnect(call.now, *call.id->connection));
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "rdma_cm/endnode.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -208,8 +209,34 @@ CmId* Endnode::listener_of(const Connection& connection, const IpRequest& reques
   CmId* listener = ids_.listener(request.port_space, request.to);
   if (listener != nullptr && listener->datagrams() == connection.datagrams && listener->backlog != 0)
     return listener;
-  node_.explain({.address = request.to, .peer = connection.peer, .turned_away = true});
+  CmFailure failure = why_no_listener(request, listener);
+  failure.address = request.to;
+  failure.peer = connection.peer;
+  node_.explain(failure);
   return nullptr;
+}
+
+/// @param listener  a listener that does not take the request, or null
+CmFailure Endnode::why_no_listener(const IpRequest& request, const CmId* listener) const noexcept {
+  constexpr std::array<uint16_t, 3> kSpaces{RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB};
+  const uint16_t port = request.to.port;
+  if (listener != nullptr)
+    return {.turned_away = listener->backlog == 0 ? TurnedAway::kBacklogFull : TurnedAway::kOtherService};
+  if (const CmId* near = ids_.at_port(request.port_space, port); near != nullptr) {
+    const bool listens = near->state == IdState::kListening;
+    return {.turned_away = listens ? TurnedAway::kOtherAddress : TurnedAway::kNotListening,
+            .listener = near->source};
+  }
+  for (const uint16_t space : kSpaces) {
+    const CmId* near = ids_.at_port(space, port);
+    if (near != nullptr && near->state == IdState::kListening)
+      return {.turned_away = TurnedAway::kOtherService};
+  }
+  const auto swapped = static_cast<uint16_t>(port << 8 | port >> 8);
+  const CmId* near = ids_.at_port(request.port_space, swapped);
+  if (near != nullptr && near->state == IdState::kListening)
+    return {.turned_away = TurnedAway::kSwappedPort, .listener = near->source};
+  return {.turned_away = TurnedAway::kNobody};
 }
 
 /// Makes the identifier of a request, with the requested address as source and the peer's as destination.
@@ -365,8 +392,8 @@ bool Endnode::held_elsewhere(const MadAddress& question) noexcept {
   return (address.is_loopback() || node_.owns(address)) && node_.port_taken(question.port_space, address);
 }
 
-void Endnode::on_resolved(uint64_t question, Lid lid, Guid guid) noexcept {
-  CmId* id = ids_.with_question(question);
+void Endnode::on_resolved(uint64_t question, uint32_t handle, Lid lid, Guid guid) noexcept {
+  CmId* id = ids_.with_question(handle, question);
   if (id == nullptr) return;
   id->question = 0;
   if (lid == kLidNone) {

@@ -63,6 +63,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void destroy_all(Instant now) noexcept;
   /// Null when the descriptor is not one of ours.
   [[nodiscard]] CmFile* file_of(int descriptor) noexcept;
+  [[nodiscard]] std::list<CmFile>& files() noexcept { return files_; }
   /// Binds an identifier to an address that no other identifier has, in this process or on this host. For
   /// port 0 a free port is chosen, which is held on the host from listen() on. 0 or an errno.
   [[nodiscard]] int bind(CmId& id, const IpAddress& address) noexcept;
@@ -97,7 +98,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
   [[nodiscard]] Owns owns(const MadAddress& question) noexcept override;
   [[nodiscard]] bool held_elsewhere(const MadAddress& question) noexcept override;
-  void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override;
+  void on_resolved(uint64_t question, uint32_t handle, Lid lid, Guid guid) noexcept override;
   [[nodiscard]] Presence presence(const MadProcess& process) noexcept override;
   void on_peer(Instant now, Lid peer, uint64_t incarnation) noexcept override;
   void on_peer_gone(Instant now, Lid peer) noexcept override;
@@ -128,6 +129,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
                                          IpRequest& out) noexcept;
   /// The listener for a request. Null when there is none or its backlog is full; that is logged.
   [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
+  [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener) const noexcept;
   [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
   [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 

@@ -12,7 +12,6 @@ namespace weft::rdma_cm {
 namespace {
 
 constexpr uint32_t kSlotBytes = 512;
-constexpr uint32_t kRecvSlots = 256;
 constexpr uint32_t kSendSlots = 128;
 static_assert(adapter::kGrhBytes + kMadBytes <= kSlotBytes);
 

@@ -23,6 +23,8 @@ struct GsiDatagram {
 /// One owner thread, or a lock around it.
 class GsiPort final : public MadPort {
  public:
+  static constexpr uint32_t kRecvSlots = 256;
+
   GsiPort() = default;
   ~GsiPort() override;
   GsiPort(const GsiPort&) = delete;

@@ -60,11 +60,9 @@ CmId* IdTable::find(const CmFile& file, uint32_t handle) noexcept {
   return found != ids_.end() && found->second->file == &file ? found->second.get() : nullptr;
 }
 
-CmId* IdTable::with_question(uint64_t question) noexcept {
-  for (const auto& [handle, id] : ids_) {
-    if (id->question == question) return id.get();
-  }
-  return nullptr;
+CmId* IdTable::with_question(uint32_t handle, uint64_t question) noexcept {
+  const auto found = ids_.find(handle);
+  return found != ids_.end() && found->second->question == question ? found->second.get() : nullptr;
 }
 
 CmId* IdTable::destroy(CmId& id) noexcept {
@@ -152,6 +150,15 @@ CmId* IdTable::listener(uint16_t port_space, const IpAddress& address) noexcept 
       any = &id;
   }
   return any;
+}
+
+const CmId* IdTable::at_port(uint16_t port_space, uint16_t port) const noexcept {
+  const CmId* out = nullptr;
+  const auto [first, last] = ports_.equal_range(port_key(port_space, port));
+  for (auto at = first; at != last; ++at) {
+    if (out == nullptr || at->second->state == IdState::kListening) out = at->second;
+  }
+  return out;
 }
 
 bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noexcept {

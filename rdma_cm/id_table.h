@@ -22,7 +22,8 @@ class IdTable {
   [[nodiscard]] CmId* create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept;
   /// Searches only this file. Null when it has no identifier with this number.
   [[nodiscard]] CmId* find(const CmFile& file, uint32_t handle) noexcept;
-  [[nodiscard]] CmId* with_question(uint64_t question) noexcept;
+  /// The identifier with this number in whatever file, if it waits for the answer to the question; else null.
+  [[nodiscard]] CmId* with_question(uint32_t handle, uint64_t question) noexcept;
   [[nodiscard]] size_t size() const noexcept { return ids_.size(); }
   /// Frees the identifier and its events. @return the identifiers of the requests that waited there, linked
   /// by `next_orphan`; the caller must destroy them
@@ -41,6 +42,9 @@ class IdTable {
   /// The listener at this address, or at the wildcard address; null when there is none.
   [[nodiscard]] CmId* listener(uint16_t port_space, const IpAddress& address) noexcept;
 
+  /// The identifier at this port that an asker may have meant, whatever its state and address; one that
+  /// listens is preferred. Null when there is none.
+  [[nodiscard]] const CmId* at_port(uint16_t port_space, uint16_t port) const noexcept;
   /// True when an identifier holds the port at this address or at the wildcard address.
   [[nodiscard]] bool is_bound(uint16_t port_space, const IpAddress& address) const noexcept;
 

@@ -199,7 +199,8 @@ int run_verbs(const Options& options) {
                              .plan_only = options.plan_only,
                              .keep_going = options.keep_going,
                              .each = options.each,
-                             .shrink = options.shrink});
+                             .shrink = options.shrink,
+                             .json = options.json});
 }
 
 int run_all(const Options& options) {

@@ -9,6 +9,8 @@
 
 #include "base/command_line.h"
 #include "base/parse_number.h"
+#include "base/text_file.h"
+#include "base/time_span.h"
 #include "base/words.h"
 #include "tools/command.h"
 #include "tools/fault_control.h"
@@ -169,6 +171,10 @@ int command_fault(const Arguments& arguments) {
                       "wrong words after '{}'; the forms are: list, clear [SWITCH:NUMBER], script FILE.toml",
                       words[0])
                 : "a kind of fault is missing");
+  if (words[0] == "script") {
+    if (const Result<std::string> text = read_text_file(words[1]); !text.ok())
+      return line.wrong_use(text.error().text);
+  }
   const Status done = run(fabric, words, std::move(order), json);
   return done.ok() ? kExitDone : failure("fault", done.error().text);
 }

@@ -18,6 +18,7 @@
 #include "tools/fault_control.h"
 #include "tools/node_commands.h"
 #include "tools/program_list.h"
+#include "tools/prometheus_text.h"
 #include "tools/stat_screen.h"
 #include "tools/terminal.h"
 
@@ -33,6 +34,7 @@ struct Snapshot {
   CounterValues values;
   std::vector<NodeFailure> failures;
   std::vector<std::string> complaints;  // unreadable pages, ended programs
+  std::vector<std::string> nodes;       // whose pages were read
 };
 
 /// Adds the page of `node` if `only` is empty or names it.
@@ -43,6 +45,7 @@ void read_page(const std::string& node, const std::string& path, const Arguments
     out.complaints.push_back(page.error().text);
     return;
   }
+  out.nodes.push_back(node);
   for (const auto& [name, value] : page.value()) out.values[fmt::format("{}.{}", node, name)] = value;
 }
 
@@ -110,6 +113,7 @@ struct StatOptions {
   Arguments nodes;
   bool watch = false;
   bool json = false;
+  bool prometheus = false;
   bool all = false;
   uint32_t interval_ms = 1000;  // counters of queue pairs and pools are copied to the pages every 500 ms
   StatOrder order = StatOrder::kRate;
@@ -199,6 +203,15 @@ void look(const StateDir& dir, const StatOptions& options) {
   } while (options.watch && dir.locked());
 }
 
+/// Complaints go to standard error, because the output is for a program.
+int print_prometheus(const StateDir& dir, const StatOptions& options) {
+  const Snapshot now = read_all(dir, options.nodes);
+  if (!now.complaints.empty() && now.nodes.empty()) return failure("stat", now.complaints.front());
+  print_raw(prometheus_text(now.values, now.nodes));
+  for (const std::string& complaint : now.complaints) fmt::print(stderr, "weft stat: {}\n", complaint);
+  return kExitDone;
+}
+
 }  // namespace
 
 int command_stat(const Arguments& arguments) {
@@ -215,16 +228,21 @@ int command_stat(const Arguments& arguments) {
   line.text("sort", "WORD", order, "with --watch: by rate, the fastest first, or by name (rate)");
   line.flag("all", options.all, "also zero counters");
   line.flag("json", options.json, "one JSON object (with --watch: one per line)");
+  line.flag("prometheus", options.prometheus,
+            "once, in the text format of Prometheus, for node-exporter's collector of text files");
   line.number("interval", "MS", options.interval_ms, 10, 60'000, "time between two readings (1000)");
   line.words("NODE", options.nodes, 0, 64);
   if (std::optional<int> code = line.parse(arguments)) return *code;
   if (order != "rate" && order != "name")
     return line.wrong_use(fmt::format("option --sort is rate or name, not '{}'", order));
+  if (options.prometheus && (options.watch || options.json))
+    return line.wrong_use("option --prometheus prints one reading; leave out --watch and --json");
   options.order = order == "rate" ? StatOrder::kRate : StatOrder::kName;
   Result<StateDir> dir = chosen_fabric(options.fabric);
   if (!dir.ok()) return failure("stat", dir.error().text);
   if (Status known = check_nodes(*dir, options.nodes); !known.ok())
     return failure("stat", known.error().text);
+  if (options.prometheus) return print_prometheus(*dir, options);
   look(*dir, options);
   return kExitDone;
 }

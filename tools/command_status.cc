@@ -53,11 +53,29 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   return out;
 }
 
+using NamesByLid = std::map<uint16_t, std::string>;
+
+NamesByLid names_in(const StateDir& dir) {
+  NamesByLid names;
+  for (const auto& [name, lid] : load_lids(dir.file("lids"))) names[lid.value()] = name;
+  return names;
+}
+
+/// Leaves out sessions of guests that have left. A unit keeps such a session, and shows it as lost, until
+/// another host takes its place.
+void drop_left_guests(const NamesByLid& names, control::NodeInfo& info) {
+  std::erase_if(info.sessions, [&names](const control::SessionInfo& session) {
+    return (session.state == "lost" || session.state == "idle") && !names.contains(session.peer_lid);
+  });
+}
+
 /// Programs are not asked, because they may be busy or stopped. Their pages have their names, and the
 /// switches know their ports.
 FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
   FabricStatus out;
   out.nodes = ask_all(dir, record);
+  const NamesByLid names = names_in(dir);
+  for (NodeStatus& node : out.nodes) drop_left_guests(names, node.info);
   SpareView view;
   for (const NodeStatus& node : out.nodes) add_spare_ports(node.process.name, node.info, view);
   const std::vector<ProgramNode> programs = running_programs(dir);
@@ -93,14 +111,6 @@ std::vector<std::string> faults_in_force(const std::string& fabric) {
   for (const SetFault& one : faults.ok() ? faults.value() : std::vector<SetFault>{})
     out.push_back(control.describe(one));
   return out;
-}
-
-using NamesByLid = std::map<uint16_t, std::string>;
-
-NamesByLid names_in(const StateDir& dir) {
-  NamesByLid names;
-  for (const auto& [name, lid] : load_lids(dir.file("lids"))) names[lid.value()] = name;
-  return names;
 }
 
 /// Empty when no node of the topology has this LID.

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <utility>
 
 #include "base/parse_number.h"
+#include "base/time_span.h"
 #include "base/words.h"
 #include "messages/ids.h"
 #include "messages/opcode.h"
@@ -23,37 +22,8 @@ using namespace std::chrono_literals;
 /// Faults that `weft` itself applies to a node's process.
 constexpr std::array<std::string_view, 2> kProcessFaults{"freeze", "kill"};
 using Unit = std::pair<std::string_view, double>;
-/// Units of time for input and output.
-constexpr std::array<Unit, 6> kUnits{
-    {{"ns", 1.0}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
-/// Further units of time for input.
-constexpr std::array<Unit, 12> kUnitWords{{{"nsec", 1.0},
-                                           {"nsecs", 1.0},
-                                           {"usec", 1e3},
-                                           {"usecs", 1e3},
-                                           {"msec", 1e6},
-                                           {"msecs", 1e6},
-                                           {"sec", 1e9},
-                                           {"secs", 1e9},
-                                           {"min", 60e9},
-                                           {"mins", 60e9},
-                                           {"hour", 3600e9},
-                                           {"hours", 3600e9}}};
 constexpr std::array<Unit, 5> kBitUnits{{{"", 1.0}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"t", 1e12}}};
 constexpr double kBitRateMax = 1e15;
-constexpr double kYearNs = 365.0 * 24 * 3600e9;
-
-/// The number at the beginning of `text`, and the rest of the text.
-std::optional<std::pair<double, std::string_view>> leading_number(const std::string& text) {
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc()) return {};
-  return std::pair{value, std::string_view(text).substr(static_cast<size_t>(read.ptr - text.data()))};
-}
-
-std::string_view without_space(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
-}
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -187,25 +157,10 @@ Status take_lasts(const FaultOrder& order, FaultRule& rule) {
 
 }  // namespace
 
-std::optional<Duration> parse_time_span(const std::string& text) {
-  const auto number = leading_number(text);
-  if (!number || !(number->first >= 0)) return {};
-  const std::string_view word = without_space(number->second);
-  const auto is_word = [word](const Unit& unit) { return unit.first == word; };
-  const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), is_word);
-  if (unit == kUnits.end()) {
-    unit = std::find_if(kUnitWords.begin(), kUnitWords.end(), is_word);
-    if (unit == kUnitWords.end()) return {};
-  }
-  const double ns = number->first * unit->second;
-  if (ns > kYearNs) return {};
-  return Duration(static_cast<int64_t>(ns));
-}
-
 std::optional<uint64_t> parse_bit_rate(const std::string& text) {
   const auto number = leading_number(text);
   if (!number || !(number->first > 0)) return {};
-  const std::string word = lower(without_space(number->second));
+  const std::string word = lower(number->second);
   for (const auto& [letter, factor] : kBitUnits) {
     for (const char* ending : {"bit", "bit/s", "bits/s", "bps", "b/s"}) {
       if (word != std::string(letter) + ending) continue;
@@ -230,14 +185,6 @@ std::optional<uint32_t> parse_percent(const std::string& text) {
   const auto parts = static_cast<uint32_t>(std::lround(number->first * 10'000));
   if (parts == 0) return {};
   return parts;
-}
-
-std::string format_time_span(Duration span) {
-  for (size_t i = kUnits.size(); i-- > 1;) {
-    const double in_unit = static_cast<double>(span.count()) / kUnits[i].second;
-    if (in_unit >= 1) return fmt::format("{:g}{}", in_unit, kUnits[i].first);
-  }
-  return fmt::format("{}ns", span.count());
 }
 
 bool strikes_process(const FaultOrder& order) {

@@ -32,16 +32,12 @@ struct FaultOrder {
   Duration at{};         // in a script: time after its start
 };
 
-/// Parses "250us", "1.5s", "20 msec": a number with ns, us, ms, s, m or h, or a longer word for it. Nothing
-/// if the text has another form, or the time is negative or above a year.
-[[nodiscard]] std::optional<Duration> parse_time_span(const std::string& text);
 /// Parses "1%" or "0.5%" into parts per million. Nothing for other forms, 0, and above 100 %.
 [[nodiscard]] std::optional<uint32_t> parse_percent(const std::string& text);
 /// Parses "10Gbit", "500Mbit/s", "64kbps" into bits per second, with decimal k, M, G or T. Nothing for other
 /// forms, below 1 bit/s, and above 1000 Tbit/s.
 [[nodiscard]] std::optional<uint64_t> parse_bit_rate(const std::string& text);
 [[nodiscard]] std::string format_bit_rate(uint64_t bits_per_second);
-[[nodiscard]] std::string format_time_span(Duration span);
 
 /// True when the fault stops or kills the target's process, which no switch can do.
 [[nodiscard]] bool strikes_process(const FaultOrder& order);

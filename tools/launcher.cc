@@ -89,7 +89,7 @@ void Launcher::reap() {
     node.ended(status, now);
     save();
     const std::string death = fmt::format("{} {}", node.command().name, node.last_exit());
-    if (stop_requested_ || (starting_ && !node.ever_ready)) {
+    if (stop_requested_ || (starting_ && !node.ever_ready())) {
       node.note(death);
       continue;
     }
@@ -113,7 +113,7 @@ void Launcher::mend_interfaces(Instant now) {
 void Launcher::restart_due(Instant now) {
   if (!options_.restart || stop_requested_) return;
   for (NodeProcess& node : nodes_) {
-    if (node.running() || now < node.next_start() || (starting_ && !node.ever_ready)) continue;
+    if (node.running() || now < node.next_start() || (starting_ && !node.ever_ready())) continue;
     if (!setup_.interfaces().whole(node.command().name)) {  // without its TAP the process would end at once
       node.postpone(now);
       continue;
@@ -157,26 +157,25 @@ void Launcher::ask_due(Instant now) {
 }
 
 void Launcher::ask(NodeProcess& node, Instant now) {
-  const bool was_ready = node.ready;
+  const bool was_ready = node.ready();
   if (access(node.control_path().c_str(), F_OK) == 0) {
     Result<control::ControlReply> reply = client_.ask(node.control_path(), {}, kTurnTimeout);
-    node.ready =
-        reply.ok() && reply.value().answer == control::ControlAnswer::kInfo && reply.value().info.ready;
+    node.answered(reply.ok() && reply.value().answer == control::ControlAnswer::kInfo &&
+                  reply.value().info.ready);
     if (reply.ok()) node.info = reply.value().info;
   }
-  if (node.ready && node.command().role == NodeRole::kSwitch) {
+  if (node.ready() && node.command().role == NodeRole::kSwitch) {
     pid_t& known = switch_pids_[node.command().name];
     const bool anew = known != 0 && known != node.pid();
     known = node.pid();
     if (Status set = anew ? set_faults_again(node.command().name) : Status{}; !set)
       say(node, set.error().text);
   }
-  if (node.ready && !was_ready)
+  if (node.ready() && !was_ready)
     print(fmt::format("{} {}", node.command().name, node.info.state.empty() ? "is ready" : node.info.state));
-  node.ever_ready = node.ever_ready || node.ready;
   // Waits for something outside, such as an interface: no need to ask often.
-  const bool waits = node.ever_ready && !node.info.fault.empty();
-  if (!node.ready && !waits) {
+  const bool waits = node.ever_ready() && !node.info.fault.empty();
+  if (!node.ready() && !waits) {
     node.next_question = now + (node.age(now) < options_.ready_timeout ? kAskWhileStarting : kAskLive);
   } else {
     node.next_question = now + (options_.live ? kAskLive : kAskWhenReady);
@@ -229,13 +228,13 @@ void Launcher::turn(Duration wait) {
 }
 
 bool Launcher::all_ready() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) { return node.ready; });
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) { return node.ready(); });
 }
 
 /// A process that ended before it was ready; the launcher reports its failure as its own.
 const NodeProcess* Launcher::first_failure() const {
   const auto at = std::find_if(nodes_.begin(), nodes_.end(), [](const NodeProcess& node) {
-    return !node.running() && !node.ever_ready && !node.last_exit().empty();
+    return !node.running() && !node.ever_ready() && !node.last_exit().empty();
   });
   return at == nodes_.end() ? nullptr : &*at;
 }
@@ -243,7 +242,7 @@ const NodeProcess* Launcher::first_failure() const {
 std::string Launcher::laggards() const {
   std::string text;
   for (const NodeProcess& node : nodes_) {
-    if (node.ready) continue;
+    if (node.ready()) continue;
     const std::string state = !node.running()            ? node.last_exit()
                               : !node.info.fault.empty() ? node.info.fault
                               : !node.info.state.empty() ? node.info.state

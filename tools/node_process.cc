@@ -58,7 +58,7 @@ Status NodeProcess::start(Instant now) {
   start_ticks_ = process_start_ticks(pid_);
   started_ = now;
   next_question = now;
-  ready = false;
+  ready_ = false;
   return {};
 }
 
@@ -78,8 +78,13 @@ void NodeProcess::ended(int wait_status, Instant now) {
   back_off_ = std::min(back_off_ * 2, kBackOffMax);
   pid_ = 0;
   start_ticks_ = 0;
-  ready = false;
+  ready_ = false;
   info = {};
+}
+
+void NodeProcess::answered(bool is_ready) noexcept {
+  ready_ = is_ready;
+  ever_ready_ = ever_ready_ || is_ready;
 }
 
 void NodeProcess::signal(int number) const {

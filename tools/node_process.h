@@ -56,9 +56,14 @@ class NodeProcess {
   /// The last line that the process wrote to its log before it ended.
   [[nodiscard]] const std::string& last_words() const noexcept { return last_words_; }
 
-  control::NodeInfo info;   // its latest answer
-  bool ready = false;       // according to its latest answer
-  bool ever_ready = false;  // at least once since the launcher started
+  /// Records what the process has answered about itself, or that it has not answered.
+  void answered(bool is_ready) noexcept;
+  /// According to its latest answer.
+  [[nodiscard]] bool ready() const noexcept { return ready_; }
+  /// In any of its lives since the launcher started.
+  [[nodiscard]] bool ever_ready() const noexcept { return ever_ready_; }
+
+  control::NodeInfo info;  // its latest answer
   Instant next_question = Instant::min();
 
  private:
@@ -80,6 +85,8 @@ class NodeProcess {
   std::string last_exit_;
   std::string last_words_;
   int last_exit_code_ = 0;
+  bool ready_ = false;
+  bool ever_ready_ = false;
 };
 
 }  // namespace weft::tools

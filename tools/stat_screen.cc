@@ -12,9 +12,11 @@ namespace weft::tools {
 namespace {
 
 constexpr size_t kRateColumns = 11;
-constexpr size_t kValueColumns = 20;  // digits of the largest 64-bit number
-constexpr size_t kNameColumnsMin = 16;
+constexpr size_t kValueColumns = 20;    // digits of the largest 64-bit number
+constexpr size_t kNameColumnsMin = 30;  // of a name that is still told from others
 constexpr size_t kGap = 2;
+constexpr std::string_view kTotal = "total";
+constexpr size_t kRowsMin = 5;  // title, what blocks, header, how many more, and the line that stays free
 
 struct Row {
   std::string name;
@@ -36,6 +38,23 @@ std::string name_within(const std::string& name, size_t columns) {
   const size_t last = name.size() - std::min(name.rfind('.'), name.size() - 1);
   if (last + 3 > columns) return ".." + name.substr(name.size() - (columns - 2));
   return name.substr(0, columns - last - 2) + ".." + name.substr(name.size() - last);
+}
+
+/// Widths of a row without that of the rate.
+struct Columns {
+  size_t name;
+  size_t value;
+  size_t gap;  // between name and value
+};
+
+/// In a narrow window the column of totals is only as wide as the widest total. It gives way if names get too
+/// short: the rates say what happens now.
+Columns columns_for(size_t window, size_t widest) {
+  for (const size_t value : {kValueColumns, std::max(widest, kTotal.size())}) {
+    const size_t taken = value + kRateColumns + 2 * kGap;
+    if (window >= taken + kNameColumnsMin) return {window - taken, value, kGap};
+  }
+  return {std::max(window, kRateColumns + 2 * kGap) - kRateColumns - kGap, 0, 0};
 }
 
 }  // namespace
@@ -73,7 +92,7 @@ std::vector<std::string> stat_screen(const StatScreen& screen, const Window& win
   if (screen.order == StatOrder::kRate)
     std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.rate > b.rate; });
 
-  const size_t height = std::max<size_t>(window.rows, 8) - 1;
+  const size_t height = std::max(window.rows, kRowsMin) - 1;
   std::vector<std::string> lines{screen.title};
   for (const std::string& remark : screen.remarks) lines.push_back(remark);
   lines.push_back(screen.blocked.empty() ? "nothing blocks" : "what blocks:");
@@ -86,13 +105,15 @@ std::vector<std::string> stat_screen(const StatScreen& screen, const Window& win
     lines.resize(most - 1);
     lines.push_back(fmt::format("  and {} more; weft stat without --watch names them", hidden));
   }
-  const size_t taken = kValueColumns + kRateColumns + 2 * kGap;
-  const size_t wide = window.columns > taken + kNameColumnsMin ? window.columns - taken : kNameColumnsMin;
-  const auto line_of = [wide](const std::string& name, const std::string& value, const std::string& rate) {
-    return fmt::format("{:<{}}{:>{}}{:>{}}", name_within(name, wide), wide + kGap, value, kValueColumns, rate,
-                       kRateColumns + kGap);
+  size_t widest = 0;
+  for (const Row& row : rows) widest = std::max(widest, row.value.size());
+  const Columns columns = columns_for(window.columns, widest);
+  const auto line_of = [&columns](const std::string& name, const std::string& value,
+                                  const std::string& rate) {
+    return fmt::format("{:<{}}{:>{}}{:>{}}", name_within(name, columns.name), columns.name + columns.gap,
+                       columns.value == 0 ? "" : value, columns.value, rate, kRateColumns + kGap);
   };
-  lines.push_back(line_of("counter", "total", "per second"));
+  lines.push_back(line_of("counter", std::string(kTotal), "per second"));
   const size_t room = height > lines.size() ? height - lines.size() : 0;
   const size_t shown = rows.size() <= room ? rows.size() : std::max<size_t>(room, 1) - 1;
   for (size_t i = 0; i < shown; ++i)

@@ -35,7 +35,7 @@ struct StatScreen {
 
 /// The lines of one screen, not wider than the window and one line lower. First come blockers and latest
 /// failures, in at most a third of the lines, then a header and the entries that grew. The last line tells
-/// how many did not fit.
+/// how many did not fit. In a narrow window the totals give way to names and rates.
 [[nodiscard]] std::vector<std::string> stat_screen(const StatScreen& screen, const Window& window);
 
 /// A rate with unit in at most ten characters: "12.5 k/s", "3.21 GB/s". The unit is bytes if the last word of

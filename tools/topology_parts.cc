@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/words.h"
+#include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_handshake.h"
 #include "node/spec_values.h"
 #include "tools/topology_text.h"
@@ -47,6 +48,11 @@ LinkSettings read_link_settings(const toml::table& table, const std::string& fil
       section.number("flit_payload", kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax), 0);
   links.lanes = section.number("lanes", 1, fabric::kDataLanesMax, links.lanes);
   links.credits = section.number("credits", 1, fabric::kCreditsPerLaneMax, links.credits);
+  if (section.has("silence")) {
+    Result<Duration> silence = fabric::parse_silence(section.text("silence", {}));
+    if (!silence) section.fault("silence", silence.error().text);
+    links.silence = *silence;
+  }
   out.cut_through = section.flag("cut_through", false);
   read_lane_order(section, out);
   section.finish();

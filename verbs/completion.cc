@@ -12,6 +12,7 @@
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/explain.h"
+#include "verbs/process_node.h"
 
 namespace weft::verbs {
 
@@ -66,6 +67,19 @@ int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
   return done;
 }
 
+/// For a thread in ibv_get_cq_event().
+std::string unarmed_words(const void* channel) {
+  if (static_cast<const hca::CompletionChannel*>(channel)->armed() != 0) return {};
+  return "ibv_get_cq_event: waits for ever, because no CQ of this completion channel is armed: call "
+         "ibv_req_notify_cq before the wait, and again after each event";
+}
+
+/// For a thread in ibv_destroy_cq().
+std::string unacknowledged_words(const void* /*of*/) {
+  return "ibv_destroy_cq: waits until each event of this CQ that ibv_get_cq_event has returned is "
+         "acknowledged: call ibv_ack_cq_events";
+}
+
 }  // namespace
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
@@ -74,6 +88,8 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
   if (queue.lock != nullptr) queue.lock->enter("ibv_poll_cq", "CQ", cq->handle);
   const int got = poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
   if (queue.lock != nullptr) queue.lock->leave();
+  if (queue.empty != nullptr) [[unlikely]]
+    queue.empty->polled(*queue.object, got);
   return got;
 }
 
@@ -94,6 +110,7 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
     return no_object(EINVAL);
   }
   auto out = std::make_unique<Cq>();
+  if (explains()) out->empty = std::make_unique<EmptyPolls>();
   hca::CompletionChannel* channel =
       request.channel != nullptr ? ours<Channel>(request.channel).object : nullptr;
   const hca::Made<hca::Cq> made =
@@ -132,7 +149,8 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const hca::Answer answer = ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_comp_channel: {} CQs still use it", users_of(*channel).load());
+    explain("ibv_destroy_comp_channel: {} CQs still use it: call ibv_destroy_cq first",
+            users_of(*channel).load());
     return fail(answer);
   }
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
@@ -167,9 +185,10 @@ WEFT_VERBS_API int ibv_resize_cq(ibv_cq* cq, int entries) {
 
 WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   Cq& queue = ours(cq);
+  const LongWaits::Call wait(ours(cq->context).node->waits(), unacknowledged_words, nullptr);
   const hca::Answer answer = ours(cq->context).context->destroy(queue.object);
   if (answer != hca::Answer::kOk) {
-    explain("ibv_destroy_cq: QPs still use it");
+    explain("ibv_destroy_cq: QPs still use it: call ibv_destroy_qp first");
     return fail(answer);
   }
   if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
@@ -181,6 +200,8 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
 
 WEFT_VERBS_API int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user) {
   hca::Cq* told = nullptr;
+  const LongWaits::Call wait(ours(channel->context).node->waits(), unarmed_words,
+                             ours<Channel>(channel).object);
   const hca::Answer answer = ours<Channel>(channel).object->get_event(told);
   if (answer != hca::Answer::kOk) return failed(hca::to_errno(answer));
   *cq = plain(*static_cast<Cq*>(told->user()));

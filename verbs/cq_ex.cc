@@ -46,9 +46,12 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
   if (queue.lock != nullptr) queue.lock->enter("ibv_start_poll", "CQ", cq->handle);
-  const int answer = show(
-      cq, poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); }));
+  const int got =
+      poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); });
+  const int answer = show(cq, got);
   if (answer != 0 && queue.lock != nullptr) queue.lock->leave();
+  if (queue.empty != nullptr) [[unlikely]]
+    queue.empty->polled(*queue.object, got);
   return answer;
 }
 /// An entry whose completion event the program has not taken yet ends the batch. Otherwise a program that

@@ -95,7 +95,13 @@ WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
   if (domain.parent == nullptr && !domain.imported) {
     const std::shared_ptr<OpenDevice> device = ours(pd->context).device;
     const hca::Answer answer = device->context.destroy(domain.object);
-    if (answer != hca::Answer::kOk) return fail(answer);
+    if (answer != hca::Answer::kOk) {
+      explain(
+          "ibv_dealloc_pd: PD {}: regions, QPs, SRQs, windows or address handles of this PD still exist: "
+          "destroy them first (ibv_destroy_qp, ibv_dereg_mr, ...)",
+          pd->handle);
+      return fail(answer);
+    }
     device->domains.drop(pd->handle);
   }
   const std::unique_ptr<Pd> owned(&domain);

@@ -46,7 +46,8 @@ void explain_line(std::string_view text) noexcept {
 void explain_once(std::string_view text) noexcept {
   static std::atomic<pid_t> told{0};  // a child after fork() prints its own line
   const pid_t own = getpid();
-  if (told.exchange(own, std::memory_order_relaxed) != own || explains()) explain_line(text);
+  const bool each_time = explains();  // first, because it names unknown words of WEFT_DEBUG
+  if (told.exchange(own, std::memory_order_relaxed) != own || each_time) explain_line(text);
 }
 
 }  // namespace weft::verbs

@@ -1,5 +1,6 @@
-// verbs/failure_lines.h -- WEFT_DEBUG=verbs: one line for each failed request and for each refused message of
-// a peer. If a peer does not answer, the line also names faults on demand that may be the cause.
+// verbs/failure_lines.h -- WEFT_DEBUG=verbs: one line for each failed request, for each refused message of a
+// peer, and for long waits. If a peer does not answer, the line also names faults on demand that may be the
+// cause.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 
 #include "hca/device_config.h"
 #include "messages/ids.h"
+#include "verbs/long_wait.h"
 
 namespace weft::verbs {
 
@@ -19,10 +21,13 @@ class FailureLines final : public hca::FailureSink {
   /// GUID of this process's port.
   void set_guid(Guid guid) noexcept { guid_.store(guid.value(), std::memory_order_relaxed); }
   void failed(const Failure& failure) noexcept override;
+  void looked() noexcept override { waits_.look(); }
+  [[nodiscard]] LongWaits& waits() noexcept { return waits_; }
 
  private:
   std::string endpoint_;
   std::atomic<uint64_t> guid_{0};
+  LongWaits waits_;
 };
 
 }  // namespace weft::verbs

@@ -51,7 +51,8 @@ bool may_register(const RegionRequest& request) {
   if (!knows_access(request.call, request.access)) return false;
   const bool remote = (request.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (remote && (request.access & IBV_ACCESS_LOCAL_WRITE) == 0) {
-    explain("{}: access {:#x}: remote write and atomic need local write", request.call, request.access);
+    explain("{}: access {:#x}: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE",
+            request.call, request.access);
     return false;
   }
   if (request.length > kRegionBytesMax && !is_implicit(request)) {
@@ -94,7 +95,10 @@ bool can_be_pinned(const void* addr, size_t length, unsigned access) noexcept {
 
 bool may_pin(const char* call, const void* addr, size_t length, unsigned access) {
   if (can_be_pinned(addr, length, access)) return true;
-  explain("{}: {} bytes at {}: not mapped, or read-only and access {:#x} writes", call, length, addr, access);
+  explain(
+      "{}: {} bytes at {}: the memory is not there, or is read-only (a string constant, a const array) and "
+      "access {:#x} has IBV_ACCESS_LOCAL_WRITE",
+      call, length, addr, access);
   return false;
 }
 
@@ -257,7 +261,9 @@ WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, ui
 WEFT_VERBS_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                         unsigned access) {
   return guarded(static_cast<ibv_mr*>(nullptr), [&] {
-    return register_memory({pd, addr, length, iova, access, "ibv_reg_mr_iova2"});
+    // The headers make ibv_reg_mr() a macro for this function, with the address itself as iova.
+    const bool plain = iova == reinterpret_cast<uintptr_t>(addr);
+    return register_memory({pd, addr, length, iova, access, plain ? "ibv_reg_mr" : "ibv_reg_mr_iova2"});
   });
 }
 

@@ -13,6 +13,7 @@
 #include "hca/context.h"
 #include "hca/device.h"
 #include "verbs/call_lock.h"
+#include "verbs/long_wait.h"
 #include "verbs/newer_abi.h"
 #include "verbs/open_device.h"
 
@@ -69,8 +70,9 @@ struct Mr {
 struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
-  adapter::WorkCompletion shown{};  // the entry that start_poll() or next_poll() took last
-  std::unique_ptr<CallLock> lock;   // of an extended CQ that several threads may poll
+  adapter::WorkCompletion shown{};    // the entry that start_poll() or next_poll() took last
+  std::unique_ptr<CallLock> lock;     // of an extended CQ that several threads may poll
+  std::unique_ptr<EmptyPolls> empty;  // with WEFT_DEBUG=verbs
 };
 
 /// Work requests between ibv_wr_start() and ibv_wr_complete().

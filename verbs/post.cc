@@ -149,9 +149,9 @@ int post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
       });
 }
 
-[[gnu::cold]] void explain_send(const Qp& pair, ibv_send_wr** bad) noexcept {
+[[gnu::cold]] void explain_send(const Qp& pair, int error, ibv_send_wr** bad) noexcept {
   const PostFacts facts = bad != nullptr ? facts_of(**bad) : PostFacts{};
-  explain_post("ibv_post_send", pair, "an operation that is not offered", &facts);
+  explain_post("ibv_post_send", pair, error, "an operation that is not offered", &facts);
 }
 
 }  // namespace
@@ -167,7 +167,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
       });
   if (pair.batch != nullptr) pair.batch->lock.leave();
   if (error != 0) [[unlikely]]
-    explain_send(pair, bad);
+    explain_send(pair, error, bad);
   return error;
 }
 
@@ -175,7 +175,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) noexcept {
   const Qp& pair = ours(qp);
   const int error = post_receives(*pair.object, list, bad);
   if (error != 0) [[unlikely]]
-    explain_post("ibv_post_recv", pair, "a negative number of segments", nullptr);
+    explain_post("ibv_post_recv", pair, error, "a negative number of segments", nullptr);
   return error;
 }
 

@@ -49,6 +49,7 @@ fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
   config.endpoint = settings.endpoint;
   config.curve_secret_file = settings.curve_secret;
   config.curve_server_file = settings.curve_server;
+  config.silence = settings.silence;
   config.link.guid = settings.guid;
   config.link.lid = settings.lid;
   config.link.any_port = settings.lid == kLidNone || settings.identity != 0;
@@ -77,6 +78,10 @@ ProcessNode::ProcessNode(const Settings& settings)
               link_random_),
       helper_(device_, clock_) {
   if (explains()) device_.set_failure_sink(&failure_lines_);
+}
+
+LongWaits* ProcessNode::waits() noexcept {
+  return explains() && !forked() ? &failure_lines_.waits() : nullptr;
 }
 
 ProcessNode* ProcessNode::joined() noexcept {

@@ -42,6 +42,8 @@ class ProcessNode {
   [[nodiscard]] hca::PortState port() noexcept;
   /// The node belongs to the parent: this process is a child after fork().
   [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
+  /// For calls that sleep in the kernel; null without WEFT_DEBUG=verbs and in a child after fork().
+  [[nodiscard]] LongWaits* waits() noexcept;
   /// The GUID from the time of joining. It stays the same while the fabric knows the process.
   [[nodiscard]] Guid guid() const noexcept { return guid_; }
 

@@ -79,22 +79,29 @@ Duration ack_timeout(uint8_t code) noexcept {
   return code == 0 ? Duration{} : time_of_code(code);
 }
 
-const char* wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
+struct WrongCode {
+  const char* fault = nullptr;
+  uint32_t value = 0;
+};
+
+WrongCode wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
   if ((mask & IBV_QP_TIMEOUT) != 0 && attr.timeout >= kTimeoutCodes)
-    return "timeout: must be a code of 5 bits, 0 to 31";
+    return {"timeout must be a code of 5 bits, 0 to 31", attr.timeout};
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && attr.min_rnr_timer >= kRnrCodes)
-    return "min_rnr_timer: must be a code of 5 bits, 0 to 31";
+    return {"min_rnr_timer must be a code of 5 bits, 0 to 31", attr.min_rnr_timer};
   if ((mask & IBV_QP_PATH_MTU) != 0 && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
-    return "path_mtu: must be 1 (256 bytes) to 5 (4096 bytes)";
+    return {"path_mtu must be a code, not a number of bytes: IBV_MTU_256 (1) to IBV_MTU_4096 (5)",
+            static_cast<uint32_t>(attr.path_mtu)};
   if ((mask & IBV_QP_STATE) != 0 && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR)
-    return "qp_state: no such state";
+    return {"qp_state must be a state of enum ibv_qp_state", static_cast<uint32_t>(attr.qp_state)};
   if ((mask & IBV_QP_CUR_STATE) != 0 && static_cast<unsigned>(attr.cur_qp_state) > IBV_QPS_ERR)
-    return "cur_qp_state: no such state";
+    return {"cur_qp_state must be a state of enum ibv_qp_state", static_cast<uint32_t>(attr.cur_qp_state)};
   if ((mask & IBV_QP_ALT_PATH) != 0 && attr.alt_timeout >= kTimeoutCodes)
-    return "alt_timeout: must be a code of 5 bits, 0 to 31";
+    return {"alt_timeout must be a code of 5 bits, 0 to 31", attr.alt_timeout};
   if ((mask & IBV_QP_PATH_MIG_STATE) != 0 && static_cast<unsigned>(attr.path_mig_state) > IBV_MIG_ARMED)
-    return "path_mig_state: no such state";
-  return nullptr;
+    return {"path_mig_state must be a state of enum ibv_mig_state",
+            static_cast<uint32_t>(attr.path_mig_state)};
+  return {};
 }
 
 adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
@@ -112,13 +119,15 @@ adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
 QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   QpChange out;
   if ((mask & ~kSame) != 0) {
-    out.fault =
-        "attr_mask: IBV_QP_CAP is not supported, because queues keep their size, and higher bits are unknown";
+    out.fault = "attr_mask must have known bits only, and not IBV_QP_CAP, because queues keep their size";
+    out.value = static_cast<uint32_t>(mask);
     out.error = EINVAL;
     return out;
   }
   const ibv_qp_attr attr = named(given, mask);
-  out.fault = wrong_code(attr, mask);
+  const WrongCode wrong = wrong_code(attr, mask);
+  out.fault = wrong.fault;
+  out.value = wrong.value;
   out.error = out.fault != nullptr ? EINVAL : 0;
   out.mask = static_cast<uint32_t>(mask);
   out.attr.state = static_cast<adapter::QpState>(attr.qp_state);

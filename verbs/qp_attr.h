@@ -15,7 +15,8 @@ struct QpChange {
   adapter::QpAttr attr{};
   uint32_t mask = 0;
   const char* fault = nullptr;
-  int error = 0;  // 0 when `fault` is null
+  uint32_t value = 0;  // with a fault: the wrong value
+  int error = 0;       // 0 when `fault` is null
 };
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.

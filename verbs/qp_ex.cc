@@ -194,7 +194,7 @@ int post(Qp& pair, WorkBatch& batch) {
 }
 
 /// Explains the first request that is larger than the QP was made for, else the first request.
-[[gnu::cold]] void explain_batch(const Qp& pair) noexcept {
+[[gnu::cold]] void explain_batch(const Qp& pair, int error) noexcept {
   const WorkBatch& batch = *pair.batch;
   const auto too_large = [&pair](const BuiltRequest& built) {
     return built.sges > pair.cap.max_send_sge || built.bytes > pair.cap.max_inline_data;
@@ -206,17 +206,18 @@ int post(Qp& pair, WorkBatch& batch) {
     facts = {.opcode = at->request.opcode,
              .segments = at->sges,
              .bytes = at->bytes,
-             .is_inline = (at->request.flags & adapter::kSendInline) != 0};
+             .is_inline = (at->request.flags & adapter::kSendInline) != 0,
+             .rkey = at->request.rkey.value()};
     if (facts.is_inline) facts.segments = 1;
   }
-  explain_post("ibv_wr_complete", pair, "a call of the batch is not offered", &facts);
+  explain_post("ibv_wr_complete", pair, error, "a call of the batch is not offered", &facts);
 }
 
 int wr_complete(ibv_qp_ex* qp) noexcept {
   Qp& pair = ours<Qp>(qp);
   const int error = no_throw(ENOMEM, [&] { return post(pair, *pair.batch); });
   if (error != 0) [[unlikely]]
-    explain_batch(pair);
+    explain_batch(pair, error);
   end_batch(*pair.batch);
   return fail(error);
 }

@@ -254,7 +254,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
     const int mask = meant_mask(qp->qp_type, given_mask);
     const QpChange change = qp_change_of(*attr, mask);
     if (change.fault != nullptr) {
-      explain("ibv_modify_qp: QP {:#x}, mask {:#x}: {}", qp->qp_num, mask, change.fault);
+      explain("ibv_modify_qp: QP {:#x}: {}, and is {}", qp->qp_num, change.fault, change.value);
       return fail(change.error);
     }
     if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 
 #include "adapter/queues/qp_rules.h"
@@ -20,31 +21,49 @@ using adapter::QpAttr;
 struct Attribute {
   uint32_t bit;
   const char* name;
+  const char* mask;  // name of the bit in attr_mask
   const char* allowed;
+  uint32_t (*value)(const QpAttr& attr);  // null: the value says nothing
 };
 constexpr std::array kAttributes{
-    Attribute{adapter::kQpAttrAccess, "qp_access_flags", "local write and the three remote rights"},
-    Attribute{adapter::kQpAttrPkeyIndex, "pkey_index", "an entry of the port's table that is in use"},
-    Attribute{adapter::kQpAttrPort, "port_num", "a port of the device, from 1"},
-    Attribute{adapter::kQpAttrQkey, "qkey", "any"},
-    Attribute{adapter::kQpAttrAddress, "ah_attr", "dlid 1 to 0xFFFE, sl 0 to 15"},
-    Attribute{adapter::kQpAttrPathMtu, "path_mtu", "1 to 5"},
-    Attribute{adapter::kQpAttrTimeout, "timeout", "0 to 31"},
-    Attribute{adapter::kQpAttrRetryCount, "retry_cnt", "0 to 7"},
-    Attribute{adapter::kQpAttrRnrRetry, "rnr_retry", "0 to 7"},
-    Attribute{adapter::kQpAttrRqPsn, "rq_psn", "24 bits"},
-    Attribute{adapter::kQpAttrMaxRdAtomic, "max_rd_atomic", "at most max_qp_rd_atom of the device"},
-    Attribute{adapter::kQpAttrMinRnrTimer, "min_rnr_timer", "0 to 31"},
-    Attribute{adapter::kQpAttrSqPsn, "sq_psn", "24 bits"},
-    Attribute{adapter::kQpAttrMaxDestRdAtomic, "max_dest_rd_atomic", "at most max_qp_rd_atom of the device"},
-    Attribute{adapter::kQpAttrDestQpn, "dest_qp_num", "24 bits"},
+    Attribute{adapter::kQpAttrAccess, "qp_access_flags", "IBV_QP_ACCESS_FLAGS",
+              "local write and the three remote rights", nullptr},
+    Attribute{adapter::kQpAttrPkeyIndex, "pkey_index", "IBV_QP_PKEY_INDEX",
+              "an entry of the port's table that is in use",
+              [](const QpAttr& attr) { return uint32_t{attr.pkey_index}; }},
+    Attribute{adapter::kQpAttrPort, "port_num", "IBV_QP_PORT", "a port of the device, from 1",
+              [](const QpAttr& attr) { return uint32_t{attr.port}; }},
+    Attribute{adapter::kQpAttrQkey, "qkey", "IBV_QP_QKEY", "any", nullptr},
+    Attribute{adapter::kQpAttrAddress, "ah_attr", "IBV_QP_AV",
+              "dlid 1 to 0xFFFE (the lid of the peer's ibv_query_port), sl 0 to 15", nullptr},
+    Attribute{adapter::kQpAttrPathMtu, "path_mtu", "IBV_QP_PATH_MTU", "1 to 5", nullptr},
+    Attribute{adapter::kQpAttrTimeout, "timeout", "IBV_QP_TIMEOUT", "0 to 31", nullptr},
+    Attribute{adapter::kQpAttrRetryCount, "retry_cnt", "IBV_QP_RETRY_CNT", "0 to 7",
+              [](const QpAttr& attr) { return uint32_t{attr.retry_count}; }},
+    Attribute{adapter::kQpAttrRnrRetry, "rnr_retry", "IBV_QP_RNR_RETRY", "0 to 7",
+              [](const QpAttr& attr) { return uint32_t{attr.rnr_retry}; }},
+    Attribute{adapter::kQpAttrRqPsn, "rq_psn", "IBV_QP_RQ_PSN", "24 bits", nullptr},
+    Attribute{adapter::kQpAttrMaxRdAtomic, "max_rd_atomic", "IBV_QP_MAX_QP_RD_ATOMIC",
+              "at most max_qp_init_rd_atom of ibv_query_device",
+              [](const QpAttr& attr) { return uint32_t{attr.max_rd_atomic}; }},
+    Attribute{adapter::kQpAttrMinRnrTimer, "min_rnr_timer", "IBV_QP_MIN_RNR_TIMER", "0 to 31", nullptr},
+    Attribute{adapter::kQpAttrSqPsn, "sq_psn", "IBV_QP_SQ_PSN", "24 bits", nullptr},
+    Attribute{adapter::kQpAttrMaxDestRdAtomic, "max_dest_rd_atomic", "IBV_QP_MAX_DEST_RD_ATOMIC",
+              "at most max_qp_rd_atom of ibv_query_device",
+              [](const QpAttr& attr) { return uint32_t{attr.max_dest_rd_atomic}; }},
+    Attribute{adapter::kQpAttrDestQpn, "dest_qp_num", "IBV_QP_DEST_QPN", "24 bits", nullptr},
 };
 
-std::string names_of(uint32_t bits) {
+std::string value_of(const Attribute& row, const QpAttr& attr) {
+  return row.value != nullptr ? fmt::format(" {}", row.value(attr)) : std::string();
+}
+
+/// Names of attributes, as fields or as bits of attr_mask.
+std::string names_of(uint32_t bits, const char* Attribute::*name) {
   std::string out;
   for (const Attribute& row : kAttributes) {
     if ((bits & row.bit) == 0) continue;
-    out += out.empty() ? row.name : fmt::format(", {}", row.name);
+    out += out.empty() ? row.*name : fmt::format(", {}", row.*name);
     bits &= ~row.bit;
   }
   if (bits != 0) out += fmt::format("{}bits {:#x}", out.empty() ? "" : ", ", bits);
@@ -71,9 +90,11 @@ std::string state_words(const Qp& qp, std::string_view from) {
 std::string receive_words(adapter::PostResult why, const Qp& qp) {
   switch (why) {
     case adapter::PostResult::kBadState:
-      return state_words(qp, "receives are taken from INIT on");
+      return state_words(qp, "receives are taken from INIT on; call ibv_modify_qp first");
     case adapter::PostResult::kWouldBlock:
-      return fmt::format("the receive queue is full: {} receives (max_recv_wr)", qp.cap.max_recv_wr);
+      return fmt::format(
+          "the receive queue is full: {} receives (max_recv_wr); poll the CQ for those that have completed",
+          qp.cap.max_recv_wr);
     case adapter::PostResult::kTooManySges:
       return fmt::format("more segments than the QP was made for: {} (max_recv_sge)", qp.cap.max_recv_sge);
     default:
@@ -81,20 +102,45 @@ std::string receive_words(adapter::PostResult why, const Qp& qp) {
   }
 }
 
+/// Data that the peer sends cannot be inline.
+bool brings_data(adapter::SendOpcode opcode) noexcept {
+  return opcode == adapter::SendOpcode::kRdmaRead || opcode == adapter::SendOpcode::kCompareSwap ||
+         opcode == adapter::SendOpcode::kFetchAdd;
+}
+
+std::string_view service_operations(ibv_qp_type type) noexcept {
+  if (type == IBV_QPT_UD) return "UD has only sends";
+  return type == IBV_QPT_UC ? "UC has no reads and atomics" : "RC has sends, writes, reads and atomics";
+}
+
 std::string send_words(adapter::PostResult why, const Qp& qp, const PostFacts& send) {
   switch (why) {
     case adapter::PostResult::kBadState:
-      return state_words(qp, "requests are taken from RTS on");
+      return state_words(qp,
+                         "requests are taken from RTS on; call ibv_modify_qp to RTR and RTS first, or with "
+                         "rdma_cm wait for RDMA_CM_EVENT_ESTABLISHED");
     case adapter::PostResult::kWouldBlock:
       return fmt::format(
-          "the send queue is full: {} requests (max_send_wr) whose completions were not polled",
-          qp.cap.max_send_wr);
+          "the send queue is full: {} requests (max_send_wr) whose completions were not polled; call "
+          "ibv_poll_cq, and signal at least one request of each {}",
+          qp.cap.max_send_wr, qp.cap.max_send_wr);
+    case adapter::PostResult::kNoRemoteKey:
+      return fmt::format(
+          "rkey {:#x}: the request needs mr->rkey and the address of the peer's region; the peer has to send "
+          "both",
+          send.rkey);
+    case adapter::PostResult::kBadOpcode:
+      if (send.is_inline && brings_data(send.opcode))
+        return "IBV_SEND_INLINE is for data that leave this side; a read or atomic brings data: drop the "
+               "flag";
+      return fmt::format("opcode {} or a flag of send_flags does not exist on this QP: {}",
+                         static_cast<uint32_t>(send.opcode), service_operations(qp.c.qp_base.qp_type));
     case adapter::PostResult::kTooManySges:
       return fmt::format("{} segments, and the QP was made for at most {} (max_send_sge)", send.segments,
                          qp.cap.max_send_sge);
     case adapter::PostResult::kBadAtomic:
-      return fmt::format("{} segments of {} bytes: an atomic operation has one of 8", send.segments,
-                         send.bytes);
+      return fmt::format("{} segment{} of {} bytes: an atomic operation has one segment of 8 bytes",
+                         send.segments, send.segments == 1 ? "" : "s", send.bytes);
     case adapter::PostResult::kInlineTooLong:
       return fmt::format("{} bytes inline, and the QP was made for at most {} (max_inline_data)", send.bytes,
                          qp.cap.max_inline_data);
@@ -114,9 +160,13 @@ std::string post_words(adapter::PostResult why, const Qp& qp, const PostFacts* s
   return send == nullptr ? receive_words(why, qp) : send_words(why, qp, *send);
 }
 
-[[gnu::cold]] void explain_post(const char* call, const Qp& qp, const char* unknown,
+[[gnu::cold]] void explain_post(const char* call, const Qp& qp, int error, const char* unknown,
                                 const PostFacts* send) noexcept {
   if (!explains()) return;
+  for (const hca::Answer answer : {hca::Answer::kForked, hca::Answer::kReentered}) {
+    if (error == hca::to_errno(answer))
+      return explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num, to_string(answer));
+  }
   const adapter::PostResult why = qp.object->take_refusal();
   explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num,
           why != adapter::PostResult::kOk ? post_words(why, qp, send) : std::string(unknown));
@@ -157,16 +207,20 @@ std::string why_not(const Qp& qp, adapter::QpState from, const QpAttr& attr, uin
   const auto type = static_cast<adapter::QpType>(qp.c.qp_base.qp_type);
   const std::string move = fmt::format("{} to {}", to_string(from), to_string(to));
   const adapter::QpRule* rule = adapter::find_qp_rule(type, from, to);
-  if (rule == nullptr) return fmt::format("{}: no such move for this service", move);
+  if (rule == nullptr)
+    return fmt::format(
+        "{}: there is no such move: a QP goes RESET, INIT, RTR, RTS, one step for each ibv_modify_qp", move);
   const uint32_t named = mask & ~uint32_t{adapter::kQpAttrState};
   if (const uint32_t missing = rule->required & ~named; missing != 0)
-    return fmt::format("{}: attr_mask lacks {}", move, names_of(missing));
+    return fmt::format("{}: attr_mask lacks {}; set {} and add the bit{}", move,
+                       names_of(missing, &Attribute::mask), names_of(missing, &Attribute::name),
+                       std::has_single_bit(missing) ? "" : "s");
   if (const uint32_t extra = named & ~(rule->required | rule->optional); extra != 0)
-    return fmt::format("{}: attr_mask must not have {}", move, names_of(extra));
+    return fmt::format("{}: attr_mask must not have {}", move, names_of(extra, &Attribute::mask));
   for (const Attribute& row : kAttributes) {
     if ((mask & row.bit) == 0) continue;
     if (adapter::check_qp_values(attr, row.bit, ports) == adapter::ModifyResult::kOk) continue;
-    return fmt::format("{}: {} out of range: {}", move, row.name, row.allowed);
+    return fmt::format("{}: {}{} out of range: {}", move, row.name, value_of(row, attr), row.allowed);
   }
   return fmt::format("{}: {}", move, why_not_now(qp, from, attr, mask));
 }

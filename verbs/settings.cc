@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "base/parse_number.h"
 #include "base/words.h"
+#include "fabric/carrier/link_connect.h"
 
 namespace weft::verbs {
 namespace {
@@ -97,6 +98,11 @@ Result<Settings> read_settings() {
           read_number<uint32_t>("WEFT_FLIT_PAYLOAD", 10, 0, kCellPayloadBytesMax, out.flit_payload_bytes);
       !read)
     return read.error();
+  if (const std::string text = environment_variable("WEFT_SILENCE"); !text.empty()) {
+    Result<Duration> silence = fabric::parse_silence(text);
+    if (!silence) return Error{"WEFT_SILENCE: " + silence.error().text};
+    out.silence = *silence;
+  }
   return out;
 }
 

@@ -22,6 +22,7 @@ struct Settings {
   std::string curve_server;  // path of a file
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
+  Duration silence{};          // of a ZeroMQ link; 0: as the kind of endpoint has it
   bool strict_memory = false;  // transfers to and from unmapped memory fail
   bool roce = false;           // the port reports Ethernet and has RoCE GIDs
 };

@@ -66,6 +66,10 @@ class SendQueue {
     const uint32_t given_back = holds_ ? polled_ : static_cast<uint32_t>(done);
     return static_cast<uint32_t>(posted) - given_back >= wqes_;
   }
+  /// Completed WQEs behind the last polled completion; 0 for a queue that does not hold its places.
+  [[nodiscard]] uint32_t unpolled() const noexcept {
+    return holds_ ? static_cast<uint32_t>(done) - polled_ : 0;
+  }
   /// A completion was polled. `position`: the low 32 bits of `done` when the completion was made.
   void free_before(uint32_t position) noexcept { polled_ = position; }
   [[nodiscard]] SendWqe& at(uint64_t position) noexcept { return slots_[position & mask_]; }

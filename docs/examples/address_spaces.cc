@@ -91,6 +91,7 @@ void serve() {
   // Memory of this program is none of the process's.
   check(owner.context->reg_mr(*owner.domain, owner.memory, kRights).answer == Answer::kInvalid,
         "a user process has registered an address");
+  std::cout << "an address of the program is none of the process's\n";
   check(spaces.map_local_page(Manager::virtual_address(0), 2 * kPage) == Answer::kOk, "no page");
   const uint64_t heap = adapter::join_address({kHeap, 0, 0});
   const hca::MemoryRegion* region =
@@ -104,12 +105,14 @@ void serve() {
   check(std::string(reinterpret_cast<char*>(manager.frame(1) + kPage - 3), 3) == "abc" &&
             std::string(reinterpret_cast<char*>(manager.frame(0)), 3) == "def",
         "the bytes lie elsewhere");
+  std::cout << "a write has crossed two pages that lie in reverse order\n";
 
   // A page that was swapped out is asked for when a peer comes.
   manager.entry(1).valid = false;
   check(spaces.page_changed(manager.entry(1)) == Answer::kOk, "no change");
   check(write(writer, owner, heap + kPage, key, "back") == WcStatus::kSuccess, "the page did not come back");
   check(manager.page_ins == 1, "nobody asked for the page");
+  std::cout << "a page that was swapped out has come back for a write\n";
 
   // Without its segment the range grants nothing, whatever key a peer has; with it, the same key works again.
   check(spaces.segment_table_update(kProcess, {.id = kHeap, .upper = kUpper, .valid = false}) == Answer::kOk,
@@ -118,6 +121,7 @@ void serve() {
         "a range without a segment was reached");
   check(spaces.segment_table_update(kProcess, {.id = kHeap, .upper = kUpper}) == Answer::kOk, "no change");
   check(write(writer, owner, heap, key, "here") == WcStatus::kSuccess, "the segment did not come back");
+  std::cout << "a key has granted nothing while its segment was gone\n";
   std::cout << "peers reached the heap of the process by effective addresses, and nothing else\n";
 }
 

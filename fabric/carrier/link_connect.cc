@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "base/time_span.h"
 #include "fabric/carrier/curve_keys.h"
+#include "fabric/carrier/limits.h"
 #include "fabric/carrier/shm_connector.h"
 #include "fabric/carrier/zmq_connector.h"
 
@@ -31,12 +35,20 @@ Result<std::unique_ptr<LinkSupervisor>> connector_for(const LinkEndpointConfig& 
   if (config.endpoint.starts_with(kShmPrefix)) {
     return make_shm_connector(config.endpoint.substr(kShmPrefix.size()), config.link, random);
   }
-  ZmqConnectorConfig zmq{config.link, config.endpoint, {}, {}, config.liveness};
+  ZmqConnectorConfig zmq{config.link, config.endpoint, {}, {}, config.silence};
   if (Status read = read_keys(config, zmq); !read) return read.error();
   return make_zmq_connector(zmq, random);
 }
 
 }  // namespace
+
+Result<Duration> parse_silence(const std::string& text) {
+  const std::optional<Duration> span = parse_time_span(text);
+  if (span && *span >= kZmqSilenceMin && *span <= kZmqSilenceMax)
+    return Duration(std::chrono::floor<std::chrono::milliseconds>(*span));
+  return Error{fmt::format("'{}' is not a time from {} to {}, like 2s or 1500ms", text,
+                           format_time_span(kZmqSilenceMin), format_time_span(kZmqSilenceMax))};
+}
 
 Status check_link_endpoint(const LinkEndpointConfig& config) {
   const std::string& endpoint = config.endpoint;

@@ -20,7 +20,7 @@ struct LinkEndpointConfig {
   LinkTimers timers;
   std::string curve_secret_file;  // own secret key; CURVE when both files are given
   std::string curve_server_file;  // public key of the switch
-  Duration liveness{};            // ZeroMQ: silence that counts as death; 0: 1.5 s for ipc, 5 s for tcp
+  Duration silence{};             // ZeroMQ: silence that counts as death; 0: 1.5 s for ipc, 5 s for tcp
 };
 
 /// A link and its supervisor. Owner: one thread; the engine's poll() does the work.
@@ -38,6 +38,10 @@ class LinkConnection {
   std::unique_ptr<LinkSupervisor> supervisor_;
   LinkEngine engine_;
 };
+
+/// A silence limit as topology files, command lines and WEFT_SILENCE have it: "2s", "1500ms". The error names
+/// the range.
+[[nodiscard]] Result<Duration> parse_silence(const std::string& text);
 
 /// Checks the form of the endpoint, that an endpoint which leaves this machine has keys, and that the key
 /// files hold keys.

@@ -18,16 +18,18 @@ constexpr size_t kNonceBytes = 8;
 
 }  // namespace
 
-Duration default_liveness(const std::string& endpoint) {
-  return endpoint.starts_with("tcp://") ? kZmqLivenessTcp : kZmqLivenessIpc;
+Duration silence_limit(Duration given, const std::string& endpoint) {
+  if (given != Duration{}) return given;
+  return endpoint.starts_with("tcp://") ? kZmqSilenceTcp : kZmqSilenceIpc;
 }
 
 ZmqCarrier::ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, uint32_t flit_payload_bytes,
-                       Duration liveness, Instant now)
+                       Duration silence, Instant now)
     : channel_(std::move(channel)),
       nonce_(nonce),
       slot_bytes_(kFlitHeaderBytes + flit_payload_bytes),
-      liveness_(liveness),
+      silence_(silence),
+      speak_within_(std::min(silence / 4, kZmqSignOfLife)),
       now_(now),
       heard_at_(now),
       spoke_at_(now),
@@ -152,8 +154,8 @@ void ZmqCarrier::release(uint64_t before) noexcept {
 CarrierState ZmqCarrier::poll(Instant now) noexcept {
   now_ = now;
   if (overrun_) return CarrierState::kOverrun;
-  if (channel_->gone() || now - heard_at_ >= liveness_) return CarrierState::kPeerGone;
-  if (now - spoke_at_ >= liveness_ / 4) {
+  if (channel_->gone() || now - heard_at_ >= silence_) return CarrierState::kPeerGone;
+  if (now - spoke_at_ >= speak_within_) {
     ZmqMessage sign_of_life;
     if (sign_of_life.assign({staging_, kNonceBytes})) static_cast<void>(channel_->send_burst(sign_of_life));
     spoke_at_ = now;
@@ -166,7 +168,7 @@ bool ZmqCarrier::prepare_sleep() noexcept {
 }
 
 Instant ZmqCarrier::deadline() const noexcept {
-  return std::min(heard_at_ + liveness_, spoke_at_ + liveness_ / 4);
+  return std::min(heard_at_ + silence_, spoke_at_ + speak_within_);
 }
 
 }  // namespace weft::fabric

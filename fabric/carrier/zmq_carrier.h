@@ -9,17 +9,15 @@
 
 #include "base/fixed_ring.h"
 #include "fabric/carrier/burst_pool.h"
+#include "fabric/carrier/limits.h"
 #include "fabric/carrier/zmq_socket.h"
 #include "fabric/link/carrier.h"
 #include "fabric/link/limits.h"
 
 namespace weft::fabric {
 
-/// Silence after which a peer counts as dead.
-inline constexpr Duration kZmqLivenessIpc = std::chrono::milliseconds(1500);  // noticed within 2 s
-/// TCP may stall for seconds under loss.
-inline constexpr Duration kZmqLivenessTcp = std::chrono::seconds(5);
-[[nodiscard]] Duration default_liveness(const std::string& endpoint);
+/// Silence after which a peer counts as dead: `given`, or that of the endpoint's kind if `given` is 0.
+[[nodiscard]] Duration silence_limit(Duration given, const std::string& endpoint);
 
 /// Nonces have their top bit set. A handshake message begins with a magic whose top bit is clear, so no burst
 /// looks like one.
@@ -45,7 +43,7 @@ class BurstChannel {
 class ZmqCarrier final : public Carrier {
  public:
   ZmqCarrier(std::shared_ptr<BurstChannel> channel, uint64_t nonce, uint32_t flit_payload_bytes,
-             Duration liveness, Instant now);
+             Duration silence, Instant now);
   ~ZmqCarrier() override;
 
   /// Takes a message of this link's connection. False when its nonce is not that of this incarnation. A
@@ -94,7 +92,8 @@ class ZmqCarrier final : public Carrier {
   std::shared_ptr<BurstChannel> channel_;
   uint64_t nonce_;
   uint32_t slot_bytes_;
-  Duration liveness_;
+  Duration silence_;       // the peer is dead after it
+  Duration speak_within_;  // we send at least once in it
   Instant now_;
   Instant heard_at_;
   Instant spoke_at_;

@@ -1,7 +1,7 @@
 // How it works: the DEALER connects and reconnects by itself. It queues messages only while a connection
 // stands (IMMEDIATE). HELLO carries a fresh nonce and is repeated every second until WELCOME echoes the
 // nonce. Then the carrier takes the socket's bursts. The monitor reports a lost connection at once. Silence
-// for the liveness time tells of a frozen or vanished switch. In both cases the next HELLO has a new nonce,
+// for the silence limit tells of a frozen or vanished switch. In both cases the next HELLO has a new nonce,
 // and bursts with an old nonce are dropped.
 #include "fabric/carrier/zmq_connector.h"
 
@@ -166,7 +166,7 @@ class ZmqConnector final : public LinkSupervisor {
       return 0;
     }
     auto carrier =
-        std::make_unique<ZmqCarrier>(dealer_, nonce_, params.flit_payload_bytes, config_.liveness, now);
+        std::make_unique<ZmqCarrier>(dealer_, nonce_, params.flit_payload_bytes, config_.silence, now);
     dealer_->attach(*carrier);
     seat.bring_up(std::move(carrier), params, now);
     was_up_ = true;
@@ -229,7 +229,7 @@ Result<std::unique_ptr<ZmqSocket>> make_monitor(const std::shared_ptr<ZmqContext
 Result<std::unique_ptr<LinkSupervisor>> make_zmq_connector(const ZmqConnectorConfig& given,
                                                            RandomSource& random) {
   ZmqConnectorConfig config = given;
-  if (config.liveness == Duration{}) config.liveness = default_liveness(config.endpoint);
+  config.silence = silence_limit(config.silence, config.endpoint);
   const bool keys = !config.server_public_key.empty() && !config.own_keys.secret_key.empty();
   if (!keys && !config.server_public_key.empty())
     return Error{"CURVE needs the own secret key too: --curve-secret FILE"};
@@ -243,7 +243,7 @@ Result<std::unique_ptr<LinkSupervisor>> make_zmq_connector(const ZmqConnectorCon
   if (!context) return context.error();
   Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(*context, ZMQ_DEALER);
   if (!socket) return socket.error();
-  if (Status done = (*socket)->set_link_options(config.liveness); !done) return done.error();
+  if (Status done = (*socket)->set_link_options(config.silence); !done) return done.error();
   if (Status done = (*socket)->set(ZMQ_IMMEDIATE, 1); !done) return done.error();
   if (Status done = set_curve(**socket, config); !done) return done.error();
   Result<std::unique_ptr<ZmqSocket>> monitor = make_monitor(*context, **socket);

@@ -18,7 +18,7 @@ struct ZmqConnectorConfig {
   std::string endpoint;           // ipc://PATH or tcp://HOST:PORT
   CurveKeyPair own_keys;          // empty: no CURVE
   std::string server_public_key;  // empty: no CURVE
-  Duration liveness{};            // 0: by endpoint
+  Duration silence{};             // 0: by endpoint
 };
 
 /// Without keys a tcp endpoint that is not loopback is refused. `random` must outlive the connector.

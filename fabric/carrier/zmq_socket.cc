@@ -93,13 +93,13 @@ Status ZmqSocket::set(int option, const std::string& value) {
   return zmq_failure("cannot set a ZeroMQ option");
 }
 
-Status ZmqSocket::set_link_options(Duration liveness) {
-  const auto liveness_ms = static_cast<int>(liveness / std::chrono::milliseconds(1));
+Status ZmqSocket::set_link_options(Duration silence) {
+  const auto silence_ms = static_cast<int>(silence / std::chrono::milliseconds(1));
   const std::pair<int, int> options[] = {{ZMQ_SNDHWM, kQueuedBurstsMax},
                                          {ZMQ_RCVHWM, kQueuedBurstsMax},
                                          {ZMQ_IPV6, 1},
-                                         {ZMQ_HEARTBEAT_IVL, liveness_ms / 4},
-                                         {ZMQ_HEARTBEAT_TIMEOUT, liveness_ms},
+                                         {ZMQ_HEARTBEAT_IVL, silence_ms / 4},
+                                         {ZMQ_HEARTBEAT_TIMEOUT, silence_ms},
                                          {ZMQ_HANDSHAKE_IVL, 2000},
                                          {ZMQ_RECONNECT_IVL, 50},
                                          {ZMQ_RECONNECT_IVL_MAX, 200}};

@@ -81,8 +81,8 @@ class ZmqSocket {
 
   Status set(int option, int value);
   Status set(int option, const std::string& value);
-  /// Options of all link sockets: no lingering, bounded queues, dead connections noticed within `liveness`.
-  Status set_link_options(Duration liveness);
+  /// Options of all link sockets: no lingering, bounded queues, dead connections noticed within `silence`.
+  Status set_link_options(Duration silence);
   /// On an ipc endpoint, before bind(): connections of other users are closed at once (SO_PEERCRED).
   Status accept_own_user_only();
   Status bind(const std::string& endpoint);

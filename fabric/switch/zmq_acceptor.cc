@@ -66,11 +66,11 @@ class HubChannel final : public BurstChannel {
 class Hub final : public std::enable_shared_from_this<Hub> {
  public:
   Hub(std::unique_ptr<ZmqSocket> socket, Admission& admission, CounterSet<ZmqAcceptorCounter>& counters,
-      Duration liveness, std::shared_ptr<const KnownKeys> keys)
+      Duration silence, std::shared_ptr<const KnownKeys> keys)
       : socket_(std::move(socket)),
         admission_(admission),
         counters_(counters),
-        liveness_(liveness),
+        silence_(silence),
         keys_(std::move(keys)) {}
 
   int pump(Instant now) noexcept {
@@ -187,7 +187,7 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     auto channel = std::make_shared<HubChannel>(shared_from_this(), id.share(), key);
     const HubChannel* const mine = channel.get();
     auto carrier = std::make_unique<ZmqCarrier>(std::move(channel), hello.boot_nonce,
-                                                link.params.flit_payload_bytes, liveness_, now);
+                                                link.params.flit_payload_bytes, silence_, now);
     peers_[key] = {mine, carrier.get(), link.engine};
     link.engine->bring_up(std::move(carrier), link.params, now);
     link.engine->expect_bell();
@@ -198,15 +198,15 @@ class Hub final : public std::enable_shared_from_this<Hub> {
   std::unique_ptr<ZmqSocket> socket_;
   Admission& admission_;
   CounterSet<ZmqAcceptorCounter>& counters_;
-  Duration liveness_;
+  Duration silence_;
   std::shared_ptr<const KnownKeys> keys_;  // null without CURVE
   std::unordered_map<PeerId, Peer> peers_;
   HelloLimiter limiter_;
   LogLimiter log_limiter_{std::chrono::seconds(1)};
 };
 
-/// A closed connection never comes back under its old identity, so the link need not wait for the liveness
-/// time.
+/// A closed connection never comes back under its old identity, so the link need not wait for the silence
+/// limit.
 bool HubChannel::send_burst(ZmqMessage& message) noexcept {
   const Hub::Sent sent = hub_->send(id_, message);
   if (sent == Hub::Sent::kNobody) gone_ = true;
@@ -240,12 +240,12 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
       zap_ = std::move(*zap);
     }
     for (const std::string& endpoint : config.endpoints) {
-      const Duration liveness = config.liveness != Duration{} ? config.liveness : default_liveness(endpoint);
+      const Duration silence = silence_limit(config.silence, endpoint);
       Result<std::unique_ptr<ZmqSocket>> socket = ZmqSocket::create(context_, ZMQ_ROUTER);
       if (!socket) return socket.error();
-      if (Status done = prepare(**socket, endpoint, liveness, config); !done) return done;
+      if (Status done = prepare(**socket, endpoint, silence, config); !done) return done;
       if (endpoint.starts_with(kIpc)) paths_.push_back(endpoint.substr(kIpc.size()));
-      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, liveness, keys));
+      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, silence, keys));
     }
     return {};
   }
@@ -273,9 +273,9 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
   Instant deadline() const noexcept override { return kNever; }
 
  private:
-  static Status prepare(ZmqSocket& socket, const std::string& endpoint, Duration liveness,
+  static Status prepare(ZmqSocket& socket, const std::string& endpoint, Duration silence,
                         const ZmqAcceptorConfig& config) {
-    if (Status done = socket.set_link_options(liveness); !done) return done;
+    if (Status done = socket.set_link_options(silence); !done) return done;
     if (Status done = socket.set(ZMQ_ROUTER_MANDATORY, 1); !done) return done;
     if (!config.keys.secret_key.empty()) {
       if (Status done = socket.set(ZMQ_CURVE_SERVER, 1); !done) return done;

@@ -18,7 +18,7 @@ struct ZmqAcceptorConfig {
   std::vector<std::string> endpoints;  // ipc://PATH or tcp://ADDR:PORT
   CurveKeyPair keys;                   // empty: no CURVE
   std::vector<CurveAllowed> allowed;   // keys that may join
-  Duration liveness{};                 // 0: by endpoint
+  Duration silence{};                  // 0: by endpoint
 };
 
 enum class ZmqAcceptorCounter : uint8_t {

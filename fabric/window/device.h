@@ -67,6 +67,7 @@ struct DeviceLimits {
 class OwnerMemory {
  public:
   virtual ~OwnerMemory() = default;
+  /// Writes the last bytes last, as the device does ("Order" below).
   /// False, and nothing or a part is written, when the peer may not write there, or there is no memory.
   [[nodiscard]] virtual bool write(uint64_t at, std::span<const std::byte> from) noexcept = 0;
   /// Likewise; `to` is unspecified then.
@@ -79,7 +80,8 @@ class OwnerMemory {
 /// **Order.** A request's bytes move between flush() and its completion. Two requests have no order: to have
 /// one, wait for the first completion. Eight bytes at a multiple of eight in the window space move as one
 /// access, and all such accesses of both sides, with load_window_word() and store_window_word() of the owner,
-/// have one order (seq_cst).
+/// have one order (seq_cst). A write of more than eight bytes moves its last bytes, as many as end an aligned
+/// word, after its other bytes, because programs wait for the last bytes of a message.
 class DmaDevice : public Pollable {
  public:
   [[nodiscard]] virtual PeerState peer() const noexcept = 0;

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fabric/window/window_words.h"
+
 namespace weft::fabric {
 namespace {
 
@@ -19,17 +21,9 @@ constexpr size_t kListMax = 64;  // requests in one call; below IOV_MAX with two
 /// Above this a request has calls of its own, in pieces: one call moves less than 2 GiB.
 constexpr uint64_t kAloneBytes = uint64_t{1} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 28;
-constexpr uint64_t kWordBytes = 8;
 
 void* address(uint64_t at) noexcept {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(at));  // NOLINT(performance-no-int-to-ptr)
-}
-
-/// Bytes at the end of a write that move last.
-uint64_t last_bytes(const DmaRequest& request) noexcept {
-  if (request.bytes <= kWordBytes) return 0;
-  const uint64_t over = (request.remote + request.bytes) % kWordBytes;
-  return over == 0 ? kWordBytes : over;
 }
 
 struct Call {

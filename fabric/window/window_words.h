@@ -36,6 +36,27 @@ inline void store_window_word(std::byte* at, uint64_t value) noexcept {
   return offset <= size && bytes <= size - offset;
 }
 
+/// Bytes at the end of a write that move last: as many as end an aligned word. None for a write of one word
+/// or less, whose bytes have no order.
+[[nodiscard]] constexpr uint64_t last_bytes(const DmaRequest& request) noexcept {
+  if (request.bytes <= kWindowWordBytes) return 0;
+  const uint64_t over = (request.remote + request.bytes) % kWindowWordBytes;
+  return over == 0 ? kWindowWordBytes : over;
+}
+
+/// A write to the mapped window memory of the peer, the last bytes last (device.h, "Order").
+inline void write_in_window(std::byte* remote, const DmaRequest& request) noexcept {
+  const uint64_t last = last_bytes(request);
+  const uint64_t first = request.bytes - last;
+  std::memcpy(remote, request.local, first);
+  if (last == kWindowWordBytes) {
+    store_raw_word(remote + first, load_once<uint64_t>(request.local + first));
+    return;
+  }
+  for (uint64_t at = first; at < request.bytes; ++at)
+    std::atomic_ref<std::byte>(remote[at]).store(request.local[at], std::memory_order_release);
+}
+
 /// Carries out a request of the window space on the mapped window memory of the peer.
 [[nodiscard]] inline DmaStatus move_in_window(std::span<std::byte> memory,
                                               const DmaRequest& request) noexcept {
@@ -46,7 +67,7 @@ inline void store_window_word(std::byte* at, uint64_t value) noexcept {
   if (request.kind == DmaKind::kWrite && is_word) {
     store_raw_word(remote, load_once<uint64_t>(request.local));
   } else if (request.kind == DmaKind::kWrite) {
-    std::memcpy(remote, request.local, request.bytes);
+    write_in_window(remote, request);
   } else if (is_word) {
     const uint64_t raw = load_raw_word(remote);
     std::memcpy(request.local, &raw, sizeof raw);

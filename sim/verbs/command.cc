@@ -189,17 +189,32 @@ void tell_failure(const CommandOptions& options, const Plan& plan, Outcome outco
 /// A number of each seed, with the seed.
 using PerSeed = std::vector<std::pair<double, uint64_t>>;
 
-void print_sums(const Tally& tally, PerSeed& cpu, const PerSeed& turns, uint64_t failed) {
-  std::sort(cpu.begin(), cpu.end());
-  const auto at = [&](size_t per_mille) {
-    return cpu[std::min(cpu.size() - 1, cpu.size() * per_mille / 1000)].first;
-  };
+/// The value below which `per_mille` of the sorted numbers lie.
+double part_of(const PerSeed& sorted, size_t per_mille) {
+  return sorted[std::min(sorted.size() - 1, sorted.size() * per_mille / 1000)].first;
+}
+
+void print_sums(const Tally& tally, const PerSeed& cpu, const PerSeed& turns, uint64_t failed) {
   for (const auto& [what, times] : tally.count) fmt::print("  {:>9}  {}\n", times, what);
   fmt::print("{} seeds, {} failed\n", cpu.size(), failed);
-  fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n", at(500),
-             at(900), at(990), cpu.back().first, cpu.back().second);
+  fmt::print("CPU per seed: median {:.1f} ms, p90 {:.1f}, p99 {:.1f}, slowest {:.1f} (seed {})\n",
+             part_of(cpu, 500), part_of(cpu, 900), part_of(cpu, 990), cpu.back().first, cpu.back().second);
   const auto slowest = std::max_element(turns.begin(), turns.end());
   fmt::print("slowest turn of an adapter: {:.0f} us of CPU (seed {})\n", slowest->first, slowest->second);
+}
+
+void print_json(uint64_t from, const Tally& tally, const PerSeed& cpu, const PerSeed& turns,
+                uint64_t failed) {
+  std::string counts;
+  for (const auto& [what, times] : tally.count)
+    counts += fmt::format("{}\"{}\":{}", counts.empty() ? "" : ",", what, times);
+  const auto slowest = std::max_element(turns.begin(), turns.end());
+  fmt::print(
+      "{{\"seeds\":{},\"from\":{},\"failed\":{},\"cpu_ms_p50\":{:.1f},\"cpu_ms_p90\":{:.1f},"
+      "\"cpu_ms_p99\":{:.1f},\"cpu_ms_max\":{:.1f},\"cpu_ms_max_seed\":{},\"turn_us_max\":{:.0f},"
+      "\"turn_us_max_seed\":{},\"counts\":{{{}}}}}\n",
+      cpu.size(), from, failed, part_of(cpu, 500), part_of(cpu, 900), part_of(cpu, 990), cpu.back().first,
+      cpu.back().second, slowest->first, slowest->second, counts);
 }
 
 /// The least number that `seeds` arbitrary seeds must have: three standard deviations below the average. For
@@ -267,7 +282,12 @@ int run_command(const CommandOptions& options) {
     if (++failed == 10 && !options.keep_going) break;
   }
   if (cpu.empty()) return 0;
-  print_sums(tally, cpu, turns, failed);
+  std::sort(cpu.begin(), cpu.end());
+  if (options.json) {
+    print_json(options.from, tally, cpu, turns, failed);
+  } else {
+    print_sums(tally, cpu, turns, failed);
+  }
   const std::string few = cpu.size() >= kTallySeedsMin ? too_few(tally, cpu.size()) : "";
   if (!few.empty()) fmt::print(stderr, "too little was tried: {}\n", few);
   return failed == 0 && few.empty() ? 0 : 1;

@@ -20,6 +20,7 @@ struct CommandOptions {
   bool keep_going = false;  // do not stop after ten failures
   bool each = false;        // one line per seed
   bool shrink = false;      // for a failed seed: leave out calls that are not needed for the failure
+  bool json = false;        // the summary as one JSON object
 };
 
 /// Like run(), but a turn slower than kTurnMost is a violation. Then the seed is run up to twice more,

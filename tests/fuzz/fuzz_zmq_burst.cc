@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   weft::Instant now{};
   auto owned = std::make_unique<weft::fabric::ZmqCarrier>(std::make_shared<NoWayOut>(), kNonce,
                                                           weft::test::ScriptCarrier::kFlitPayloadBytes,
-                                                          weft::fabric::kZmqLivenessIpc, now);
+                                                          weft::fabric::kZmqSilenceIpc, now);
   weft::fabric::ZmqCarrier& carrier = *owned;
   weft::fabric::LinkEngine engine;
   engine.bring_up(std::move(owned), weft::test::ScriptCarrier::params(bytes % 2 == 0), now);

@@ -19,7 +19,7 @@ def section():
     known = content()
     lines = ["", "## Test suites of other projects", "",
              "`scripts/suites` runs them; the outcomes and the limits are in `tests/stock/suites.toml`.", "",
-             "| Suite | Passed | Skipped by themselves | Failed | Date |", "|---|---|---|---|---|"]
+             "| Suite | Passed | Skipped by the suite itself | Failed | Date |", "|---|---|---|---|---|"]
     lines += [f"| {run['what']} | {run['passed']} | {run['skipped']} | {run['failed']} | {run['date']} |" for run in known.get("run", [])]
     if limits := known.get("limit", []):
         lines += ["", "| Tests that fail | Why |", "|---|---|"]

@@ -352,10 +352,11 @@ def outcome(fault):
 def page(outcomes):
     """The summary that is checked in: a line for each family, and what does not pass."""
     lines = ["# Stock programs", "",
-             "Programs of Debian 12's packages, unmodified, as an unprivileged user, two processes through one switch. `scripts/stock --list`",
-             "names the cases, which are in `tests/stock/cases.py`; `scripts/stock --write` wrote this page, and the outcome of each case to",
-             "`build/stock_programs.md`.", "", summary(outcomes).partition(" (")[0], "",
-             "| Family | Pass | Cases | What does not |", "|---|---|---|---|"]
+             "For a user who asks whether a program runs on Weft: programs of Debian 12's packages, unmodified, as an unprivileged user, two",
+             "processes (Open MPI: four) through one switch, without faults. `scripts/stock --switches 3 --loss 1 --corrupt 0.1` tries the",
+             "reliable ones with loss. `scripts/stock --list` names the cases, which are in `tests/stock/cases.py`; `scripts/stock --write`",
+             "wrote this page, and the outcome of each case to `build/stock_programs.md`. Passed of tried:", "", summary(outcomes).partition(" (")[0], "",
+             "| Family | Passed | Cases | Cases that fail |", "|---|---|---|---|"]
     families = {}
     for case, fault in outcomes:
         families.setdefault(case.family, []).append((case, fault))

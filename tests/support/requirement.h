@@ -1,5 +1,6 @@
 // tests/support/requirement.h -- how a test names the clauses it covers, and how that is held against
-// it: a row counts only if the test evaluated an assertion after it had named the row
+// it: a row counts only if the test evaluated an assertion after it had named the row. A test that names
+// several rows has to evaluate as many different assertions, so that each has one of its own
 // (scripts/clauses).
 //
 // GoogleTest keeps no count of assertions that held, so this header puts a counter into the two macros
@@ -8,27 +9,55 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace weft::test {
 
-/// What the running test has cited and not yet followed by an assertion. Of the thread that cites.
-inline thread_local std::string
-    unshown_clauses;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+/// The rows that the running test has cited, and the assertions that it has evaluated since. Of the thread
+/// that cites.
+class Citation {
+ public:
+  void begin(const std::string& ids) {
+    ids_ = ids;
+    shown_bytes_ = 0;
+    places_.clear();
+  }
+  /// An assertion was evaluated. The first at each place in the source shows one more row; a loop is one
+  /// assertion.
+  void evaluated(std::string_view file, int line) {
+    if (shown_bytes_ == ids_.size()) return;
+    const std::pair place(file, line);
+    if (std::find(places_.begin(), places_.end(), place) != places_.end()) return;
+    places_.push_back(place);
+    const size_t next = ids_.find(' ', shown_bytes_ + 1);
+    shown_bytes_ = next == std::string::npos ? ids_.size() : next;
+    ::testing::Test::RecordProperty("asserted", ids_.substr(0, shown_bytes_));
+  }
 
-/// Records the IDs this test shows to hold, separated by spaces: covers("SAN-VL-02 PUSH-CELL-03"). Once
+ private:
+  std::string ids_;
+  size_t shown_bytes_ = 0;  // of ids_
+  std::vector<std::pair<std::string_view, int>> places_;
+};
+inline thread_local Citation citation;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+/// Records the IDs this test shows to hold, separated by one space: covers("SAN-VL-02 PUSH-CELL-03"). Once
 /// a test.
 inline void covers(const std::string& ids) {
   ::testing::Test::RecordProperty("req", ids);
-  unshown_clauses = ids;
+  citation.begin(ids);
 }
 
 /// Passes an assertion's result on, and records that one was evaluated after the citation.
-inline ::testing::AssertionResult evaluated(::testing::AssertionResult result) {
-  if (!unshown_clauses.empty()) {
-    ::testing::Test::RecordProperty("asserted", std::exchange(unshown_clauses, {}));
-  }
+/// The defaults are the place of the assertion: clang 14 has no std::source_location.
+inline ::testing::AssertionResult evaluated(::testing::AssertionResult result,
+                                            const char* file = __builtin_FILE(),
+                                            int line = __builtin_LINE()) {
+  citation.evaluated(file, line);
   return result;
 }
 

@@ -20,7 +20,7 @@ namespace {
 /// Only a machine that has stopped takes that long.
 constexpr Duration kRealWaitMax = 20s;
 /// Virtual time may run ahead of ZeroMQ's threads: silence is no death here.
-constexpr Duration kLiveness = 10min;
+constexpr Duration kSilence = 10min;
 
 Guid node_guid(uint32_t node) {
   return Guid(0x100 + node);
@@ -139,7 +139,7 @@ void TestFabric::join(const TestFabricConfig& config) {
   } else {
     fabric::ZmqAcceptorConfig listen;
     listen.endpoints = {where};
-    listen.liveness = kLiveness;
+    listen.silence = kSilence;
     acceptor_ = std::move(fabric::ZmqAcceptor::create(listen, *admission_).value());
   }
   const uint32_t slot_bytes = kFlitHeaderBytes + cell_bytes_max(config.switching.link.cell_payload_bytes);
@@ -148,7 +148,7 @@ void TestFabric::join(const TestFabricConfig& config) {
     endpoint.link = config.switching.link;
     endpoint.link.guid = node_guid(i);
     endpoint.endpoint = where;
-    endpoint.liveness = kLiveness;
+    endpoint.silence = kSilence;
     connections_.push_back(std::move(fabric::connect_link(endpoint, random).value()));
     probes_.push_back(std::make_unique<LinkProbe>(*traces[i], random, slot_bytes));
     probes_[i]->watch(kNode, connections_[i]->link());

@@ -32,10 +32,12 @@ class ScriptedHelper final : public hca::Helper {
 struct Consumer {
   static constexpr uint32_t kBytes = 1U << 16;
 
-  Consumer(uint64_t number, const Clock& clock)
+  enum OnGoneMemory : bool { kTolerant = false, kStrict = true };  // docs/memory.md
+
+  Consumer(uint64_t number, const Clock& clock, OnGoneMemory gone = kStrict)
       : random(number),
         link_random(number + 100),
-        device({.guid = Guid(0x1000 + number)}, clock, random, link_random),
+        device({.guid = Guid(0x1000 + number), .strict_memory = gone == kStrict}, clock, random, link_random),
         memory(kBytes) {
     device.set_helper(&helper);
   }

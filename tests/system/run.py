@@ -26,24 +26,28 @@ SKIPPED_EXIT = 77
 
 
 def covers(ids):
-    """Names the requirements a test shows to hold, as tests/support/requirement.h does. Assertions of setUp do not count."""
+    """Names the requirements a test shows to hold, as tests/support/requirement.h does. Assertions of setUp do not count. A test
+    that names several evaluates as many different assertions."""
     def mark(test):
         @functools.wraps(test)
         def counted(case, *arguments, **named):
-            case.evaluated = 0
+            case.evaluated = set()
             test(case, *arguments, **named)
-            case.evaluated_after_citation = case.evaluated
+            case.shown = " ".join(ids.split()[:len(case.evaluated)])
         counted.req = ids
         return counted
     return mark
 
 
 def count_assertions():
-    """Every assert method of unittest counts, so that a record says whether a test evaluated any."""
+    """Every assert method of unittest notes the line that calls it, so that a record says how many assertions a test evaluated. A loop
+    is one assertion."""
     def counting(method):
         @functools.wraps(method)
         def call(case, *arguments, **named):
-            case.evaluated = getattr(case, "evaluated", 0) + 1
+            caller = sys._getframe(1)
+            if caller.f_globals.get("__name__") != "unittest.case":  # else an assertion of unittest that uses another
+                vars(case).setdefault("evaluated", set()).add((caller.f_code.co_filename, caller.f_lineno))
             return method(case, *arguments, **named)
         return call
     for name in dir(unittest.TestCase):
@@ -69,8 +73,8 @@ class RecordingResult(unittest.TextTestResult):
             self.records[-1]["req"] = req
 
     def stopTest(self, test):
-        if getattr(test, "evaluated_after_citation", 0) and "req" in self.records[-1]:
-            self.records[-1]["asserted"] = self.records[-1]["req"]
+        if getattr(test, "shown", ""):
+            self.records[-1]["asserted"] = test.shown
         self.records[-1]["time"] = f"{time.monotonic() - self.started:.3f}s"
         super().stopTest(test)
 

@@ -41,6 +41,42 @@ class Clauses(unittest.TestCase):
         self.assertEqual(self.state(self.CITING, {"name": "one", "req": "SAN-QP-01", "asserted": "SAN-QP-01"}), "holds")
         self.assertEqual(self.state(self.CITING, {"name": "one", "req": "SAN-QP-01"}), "no assertion")
 
+    def test_each_of_several_rows_needs_an_assertion(self):
+        source = self.CITING.replace("SAN-QP-01", "SAN-QP-01 SAN-QP-02")
+        record = {"name": "one", "req": "SAN-QP-01 SAN-QP-02", "asserted": "SAN-QP-01"}  # the one assertion of the test
+        states = self.states("SAN-QP-01\tMUST\nSAN-QP-02\tMUST\n", source, [record])
+        self.assertEqual(states, {"SAN-QP-01": "holds", "SAN-QP-02": "no assertion"})
+        self.assertEqual(self.run_script("--write").returncode, 0)
+        self.assertIn("SAN-QP-02: no assertion: Some.one", self.run_script("--check").stderr)
+
+    def instances(self, records):
+        """Writes the records of a parameterised suite; {test: instances}."""
+        tests = [{"name": f"{name}/{instance}", "status": "RUN", "result": "COMPLETED", "req": "SAN-QP-01", "asserted": "SAN-QP-01"}
+                 for name, all_of in records.items() for instance in all_of]
+        suites = [{"name": "Links/Some", "testsuite": tests}]
+        (self.root / "build/release/records/test_some.json").write_text(json.dumps({"testsuites": suites}))
+
+    def test_instances_of_a_parameterised_test_are_kept(self):
+        (self.root / "docs" / "requirements.tsv").write_text("SAN-QP-01\tMUST\n")
+        (self.root / "tests" / "unit" / "some_test.cc").write_text(
+            "".join(self.CITING.replace("TEST(Some, one", f"TEST_P(Some, {name}") for name in ("one", "two")))
+        self.instances({"one": ("mem", "shm"), "two": ("mem", "shm")})
+        self.assertEqual(self.run_script("--write").returncode, 0)
+        self.assertIn("| Links/Some | mem, shm |", (self.root / "docs" / "clauses.md").read_text())
+        self.assertEqual(self.run_script("--check").returncode, 0)
+        self.instances({"one": ("mem",), "two": ("mem",)})  # the list of the suite has become shorter
+        self.assertIn("Links/Some: no test ran for shm", self.run_script("--check").stderr)
+        self.instances({"one": ("mem", "shm"), "two": ("mem",)})  # one test left out by a filter
+        self.assertIn("Links/Some.two did not run for shm", self.run_script("--check").stderr)
+        self.instances({})  # no list
+        told = self.run_script("--check").stderr
+        self.assertIn("Links/Some: no test ran for mem, shm", told)
+        self.assertIn("SAN-QP-01: not run", told)
+        self.instances({"one": ("mem", "shm", "zmq"), "two": ("mem", "shm", "zmq")})  # one more is written down
+        self.assertIn("out of date", self.run_script("--check").stderr)
+        self.assertEqual(self.run_script("--write").returncode, 0)
+        self.assertEqual(self.run_script("--check").returncode, 0)
+
     def test_a_failing_skipped_disabled_or_missing_test_takes_its_row_along(self):
         good = {"name": "two", "req": "SAN-QP-01", "asserted": "SAN-QP-01"}
         source = self.CITING + self.CITING.replace("one", "two")

@@ -1,6 +1,7 @@
 """Three and more processes: frames cross host, switch and unit and come back, over every kind of link."""
 import os
 import pathlib
+import re
 import unittest
 
 import frames
@@ -113,8 +114,7 @@ class EchoTest(unittest.TestCase):
         """Each host reaches each unit; both hosts hold sessions on one unit and both move data."""
         with harness.Fabric(["left", "right", "east", "west"]) as fabric:
             fabric.switch()
-            fabric.unit("east", "echo")
-            fabric.unit("west", "echo")
+            units = [fabric.unit("east", "echo"), fabric.unit("west", "echo")]
             stations = {}
             for number, host in enumerate(("left", "right")):
                 fabric.host(host, {unit: self.interface(fabric, f"{host}-{unit}") for unit in ("east", "west")},
@@ -131,6 +131,11 @@ class EchoTest(unittest.TestCase):
                 station.drain()
                 self.assertEqual((station.lost, station.corrupted, station.duplicated, len(station.waiting)), (0, 0, 0, 0),
                                  f"{path}: {station}")
+            for unit in units:
+                moved = [value for name, value in unit.stats.read().items()
+                         if re.fullmatch(r"unit\.acceptor\.session\.\d+\.frames_in", name)]
+                self.assertEqual(len(moved), 2, f"{unit.name} has a session with each host")
+                self.assertGreaterEqual(min(moved), 200, f"{unit.name}: both move data")
 
 
 if __name__ == "__main__":

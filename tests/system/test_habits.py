@@ -1,8 +1,12 @@
 """What programs do to us besides using the verbs: they unload libraries, close descriptors, fork, wait for all children, run
 under limits of every kind."""
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -110,6 +114,48 @@ class HabitsTest(WeftCase):
                 inside = ["unshare", "-m", "sh", "-c", f'{how} 2>/dev/null; exec "$0" "$@"']
                 text = self.goes_well("plain", before=inside, WEFT_DEBUG="verbs")
                 self.assertIn("the tools will not see this program", text)
+
+    def test_an_unknown_word_of_weft_debug_is_named_in_one_line(self):
+        unknown = r"weft verbs\[\d+\]: WEFT_DEBUG: unknown (.*); known are verbs, cm and all"
+        for value, named in (("verb", "'verb'"), ("cm,VERBS", "'VERBS'"), ("x, cm", "'x', ' cm'"), ("0", "'0'"),
+                             ("\x1b[2J", r"'\x1b[2J'")):
+            with self.subTest(value=value):
+                lines = [line for line in self.goes_well("plain", WEFT_DEBUG=value).splitlines() if "unknown" in line]
+                self.assertEqual(len(lines), 1, lines)
+                self.assertRegex(lines[0], f"^{unknown}$")
+                self.assertEqual(re.match(unknown, lines[0]).group(1), named)
+        for value in ("", "verbs", "cm", "verbs,cm", "all", "1", ",cm,"):
+            self.assertNotIn("unknown", self.goes_well("plain", WEFT_DEBUG=value), value)
+        said = self.probe("plain", WEFT_DEBUG="verb", WEFT_FABRIC="/no/such/directory")[1]
+        self.assertEqual(said.count("unknown 'verb'"), 1, said)
+
+    def test_a_silence_limit_is_checked(self):
+        for value in ("0.5s", "61s", "5", "soon"):
+            code, text = self.probe("plain", WEFT_SILENCE=value)
+            self.assertEqual(code, REFUSED, text)
+            self.assertIn(f"no device: WEFT_SILENCE: '{value}' is not a time from 1s to 1m", text)
+        self.goes_well("plain", WEFT_SILENCE="1s")
+
+    @unittest.skipUnless(shutil.which("ibv_asyncwatch"), "ibverbs-utils is not installed")
+    def test_a_program_over_tcp_applies_its_own_silence_limit(self):
+        """The switch stands still for 2.5 s: longer than the limit of one program, shorter than that of the other."""
+        endpoint = f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}"
+        self.up(f'fabric = "far"\n[[switch]]\nname = "s1"\nspare_ports = 4\nlisten = ["{endpoint}"]\n')
+        programs = {limit: self.start("run", "--fabric", endpoint, "env", "WEFT_DEBUG=verbs", f"WEFT_SILENCE={limit}", "ibv_asyncwatch",
+                                      "-d", "weft0", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for limit in ("1s", "20s")}
+
+        def nodes():
+            return json.loads(self.weft("status", "--fabric", "far", "--json")[1])["nodes"]
+        harness.wait_for(lambda: sum(port["state"] == "up" for port in nodes()[0]["ports"]) == 2, "both programs to join", interval=0.1)
+        switch = nodes()[0]["pid"]
+        os.kill(switch, signal.SIGSTOP)
+        time.sleep(2.5)
+        os.kill(switch, signal.SIGCONT)
+        said = {}
+        for limit, program in programs.items():
+            program.kill()
+            said[limit] = program.communicate(timeout=10)[1].count("lost")
+        self.assertEqual((said["1s"] > 0, said["20s"]), (True, 0), said)
 
     def test_names_are_checked(self):
         for name in ("a b", "x\x1b[31m", "new\nline", "-x", "n" * 65, "../up", "ü"):

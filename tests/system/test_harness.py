@@ -197,6 +197,11 @@ class Some(unittest.TestCase):
     @cites("SAN-QP-02")
     def test_shows_nothing(self):
         pass
+    @cites("SAN-QP-01 SAN-QP-02 SAN-QP-03")
+    def test_shows_two(self):
+        for _ in range(3):
+            self.assertEqual("a\\n", "a\\n")
+        self.assertTrue(True)
 """
 
 
@@ -217,6 +222,11 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(records["test_shows"].get("asserted"), "SAN-QP-01")
         self.assertNotIn("asserted", records["test_shows_nothing"])
+
+    def test_each_row_has_an_assertion_of_its_own(self):
+        """The loop is one assertion, and so is one that unittest evaluates by means of another."""
+        _, records = self.run_module(MODULE)
+        self.assertEqual(records["test_shows_two"]["asserted"], "SAN-QP-01 SAN-QP-02")
 
     def test_an_expected_failure_fails(self):
         for body in ("self.assertTrue(False)", "pass"):

@@ -226,6 +226,20 @@ class InterfacesTest(WeftCase):
         self.pings()
         self.assertEqual(self.identity(), before)
 
+    def test_a_host_restarted_while_its_tap_has_another_name_uses_it_again(self):
+        self.bring_up(TAP)
+        self.host.ip("link", "set", "dev", "eth0", "down")
+        self.host.ip("link", "set", "dev", "eth0", "name", "x0")
+        self.fault("h1", "interface eth0 is gone")
+        os.kill(self.node("h1")["pid"], signal.SIGKILL)
+        harness.wait_for(lambda: self.node("h1")["restarts"] == 1, "it is started again")
+        self.fault("h1", "interface eth0 is gone", 1)
+        self.host.ip("link", "set", "dev", "x0", "name", "eth0")
+        self.host.ip("link", "set", "dev", "eth0", "up")
+        self.fault("h1", "", 0)
+        self.pings()
+        self.assertEqual(self.node("h1")["restarts"], 1, "without another restart")
+
     def settings(self):
         link, = json.loads(netns.run("ip", "-n", self.lan.name, "-d", "-json", "link", "show", "dev", "u0"))
         return {key: link[key] for key in ("mtu", "address", "gso_max_size", "gro_max_size")}

@@ -291,6 +291,21 @@ class LauncherTest(WeftCase):
         self.assertIn("not ready in time: h1: switch refused: version", errors)
         self.assert_clean()
 
+    def test_a_node_that_was_ready_comes_back_while_others_still_start(self):
+        """Its death is not the failure of the start, the second time neither."""
+        self.environment["STAND_IN_NEVER_READY"] = "h1"
+        process = self.start("up", "--timeout", "4", self.file, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for line in process.stdout:
+            if line.startswith("u1 "):
+                break
+        for _ in range(2):
+            before = self.record()["u1"]
+            os.kill(before, signal.SIGKILL)
+            harness.wait_for(lambda: self.record()["u1"] not in (0, before), "u1 is back", 3.0)
+        errors = process.communicate(timeout=20)[1]
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("not ready in time: h1: switch refused: version", errors)
+
     def test_detached_failure_is_told_too(self):
         code, _, errors = self.weft("up", "--detach", self.file, STAND_IN_FAIL="s1")
         self.assertEqual(code, 1)
@@ -323,6 +338,7 @@ class LauncherTest(WeftCase):
             (["exec"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1"], 2, "NODE or COMMAND is missing"),
             (["exec", "h1", "ls", "-l"], 1, "no fabric is running"),
+            (["fault", "script", "/nonexistent.toml"], 2, "cannot read /nonexistent.toml: No such file or directory"),
             (["keygen", "../x"], 2, "is not a node name"),
             (["demo", "--link", "rope"], 2, "auto, shm or zmq"),
         ]

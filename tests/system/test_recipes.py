@@ -1,8 +1,10 @@
 """The recipes of docs/packaging.md and docs/verbs.md, as they stand there, with stock programs for my_server and my_client."""
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import harness
@@ -10,6 +12,65 @@ from test_run import has_library
 from weft_case import SOURCE, WeftCase, die_with_test
 
 PORT = 25000 + os.getpid() % 5000
+
+
+RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+
+
+class ReleasesTest(unittest.TestCase):
+    """Containerfile and CI jobs are for both releases. scripts/package --check installs and runs what they name."""
+
+    PAGE = (SOURCE / "docs" / "packaging.md").read_text()
+    FILE = (SOURCE / "docs" / "examples" / "Containerfile").read_text()
+
+    def lines(self, job):
+        done = subprocess.run([SOURCE / "scripts" / "package", "--recipe", job], capture_output=True, text=True, timeout=20,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.strip()
+
+    def job(self, title):
+        return re.search(rf"^{title}:\n\n```yaml\n(.*?)^```", self.PAGE, re.M | re.S).group(1)
+
+    def test_the_image_is_of_the_release_that_is_asked_for(self):
+        self.assertEqual(re.findall(r"^FROM (.*)", self.FILE, re.M), ["debian:${RELEASE}-slim"])
+        before, after = self.FILE.split("FROM ", 1)
+        self.assertIn("\nARG RELEASE=bookworm\n", before, "FROM sees only what stands before it")
+        self.assertIn("\nARG PACKAGES=build/package\nCOPY ${PACKAGES}/weft_*.deb /tmp/\n", after, "and COPY what stands behind FROM")
+        self.assertIn("--build-arg RELEASE=trixie --build-arg PACKAGES=trixie", before)
+        self.assertIn("apt-get install -y --no-install-recommends /tmp/weft_*.deb ibverbs-utils", self.lines("container"))
+
+    def test_both_jobs_run_on_both_releases(self):
+        github, gitlab = self.job("GitHub Actions"), self.job("GitLab CI")
+        listed = f"[{', '.join(RELEASES)}]"
+        self.assertIn(f"matrix:\n        release: {listed}\n", github)
+        self.assertIn("container: debian:${{ matrix.release }}\n    env:\n      RELEASE: ${{ matrix.release }}\n", github)
+        self.assertIn(f"matrix:\n      - RELEASE: {listed}\n", gitlab)
+        self.assertIn("image: debian:$RELEASE\n", gitlab)
+        self.assertEqual(len(re.findall("bookworm|trixie", github + gitlab)), 4, "no line is for one release alone")
+
+    def test_the_page_says_what_differs(self):
+        for release, name in RELEASES.items():
+            self.assertRegex(self.PAGE, rf"{name}\s+in\s+`{release}/`")
+
+    def test_jobs_have_the_same_commands_in_a_shell(self):
+        commands = self.lines("github").splitlines()
+        self.assertEqual([line.strip() for line in commands], self.lines("gitlab").splitlines())
+        self.assertEqual(commands[1:], ["make", "weft run -- make check"])
+        with tempfile.TemporaryDirectory(prefix="weft-test-") as scratch:
+            for release in RELEASES:
+                folder = pathlib.Path(scratch) / release
+                folder.mkdir()
+                (folder / "weft_1.0_amd64.deb").touch()
+                say = "apt-get() { echo apt-get \"$@\"; }\n" + commands[0]
+                done = subprocess.run(["bash", "-ec", say], capture_output=True, text=True, timeout=20, cwd=scratch,
+                                      env=dict(os.environ, RELEASE=release), check=True)
+                self.assertIn(f" ./{release}/weft_1.0_amd64.deb make gcc ", done.stdout)
+
+    def test_an_unknown_recipe_is_refused_with_the_known_ones(self):
+        done = subprocess.run([SOURCE / "scripts" / "package", "--recipe", "jenkins"], capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no recipe is called 'jenkins'; there are container, github and gitlab", done.stderr)
 
 
 @unittest.skipUnless(has_library(), "the drop-in libibverbs is not built")

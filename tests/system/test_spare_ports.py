@@ -93,6 +93,26 @@ class SparePortsTest(WeftCase):
         os.kill(switch["pid"], signal.SIGKILL)
         harness.wait_for(lambda: self.guests() == before, "the guest to be back as who it was")
 
+    def test_a_guest_that_left_is_not_listed_as_lost(self):
+        """Neither after a death nor after a clean end; a host of the topology stays listed."""
+        self.up('fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 4\n[[unit]]\nname = "u1"\n[[host]]\nname = "h1"\nos = "gen"\n')
+
+        def peers():
+            nodes = json.loads(self.weft("status", "--json")[1])["nodes"]
+            return {session["peer"]: session["state"] for node in nodes if node["name"] == "u1" for session in node["sessions"]}
+        for end in ("kill", "terminate"):
+            host = self.talk(1)
+            harness.wait_for(lambda: peers() == {"h1": "open", "": "open"}, "host and guest", interval=0.2)
+            getattr(host, end)()
+            harness.wait_for(lambda: peers() == {"h1": "open"}, "the guest to be gone from the list", interval=0.2)
+            (self.path / "host.frames").unlink(missing_ok=True)
+        frozen = next(node for node in json.loads(self.weft("status", "--json")[1])["nodes"] if node["name"] == "h1")["pid"]
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            harness.wait_for(lambda: peers() == {"h1": "lost"}, "the host of the topology to be listed as lost", interval=0.2)
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+
     def test_over_tcp_with_keys(self):
         keys = self.path / "keys"
         self.assertEqual(self.weft("keygen", "--dir", keys, "s1", "alice", "bob")[0], 0)

@@ -1,6 +1,7 @@
 """What operators look at: weft stat, status, devices and logs for many programs, small windows, scripts, and programs that have
 ended. docs/counters.md and docs/json.md promise it."""
 import fcntl
+import itertools
 import json
 import os
 import pty
@@ -8,15 +9,17 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
 import time
 import unittest
+import urllib.request
 
 import harness
 from test_programs import ProgramCase
-from weft_case import ECHO, SOURCE, WeftCase
+from weft_case import ECHO, SOURCE, WeftCase, die_with_test, end
 
 COUNTERS = SOURCE / "docs" / "counters.md"
 SECTION = re.compile(r"^## [^\n]*\n\n([^\n]*)\n((?:\n\| Name [^\n]*\n\|[-|]*\n(?:\|[^\n]*\n)*)?)", re.M)
@@ -74,17 +77,70 @@ class StatTest(WeftCase):
         return [re.sub(r"\x1b\[[KJ]", "", screen).replace("\r\n", "\n").splitlines() for screen in drawn]
 
     def test_watching_fits_the_window_and_does_not_scroll(self):
-        self.start("traffic", "h1", "--duration", "20", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for rows, columns in ((24, 80), (10, 60), (12, 40)):
+        self.start("traffic", "h1", "--duration", "40", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for rows, columns in itertools.product((5, 12, 24), (40, 60, 79, 80, 200)):
             with self.subTest(rows=rows, columns=columns):
-                for screen in self.screens(rows, columns):
+                for screen in self.screens(rows, columns, count=2):
                     self.assertLess(len(screen), rows)
                     self.assertLessEqual(max(map(len, screen)), columns)
                     self.assertTrue(screen[0].startswith("fabric t, every 200 ms"[:columns - 2]), screen[0])
-                    self.assertTrue(any(line.startswith("counter") and "per second"[:4] in line or line.startswith("counter")
-                                        for line in screen), screen)
+                    header = next((line for line in screen if line.startswith("counter")), "")
+                    self.assertTrue(header.endswith("per second"), screen)
+                    self.assertEqual(len(header), columns, "the columns fill the window")
         rates = [line.split()[-2:] for line in self.screens(40, 100)[-1] if re.search(r" [kM]?B?/s$", line)]
         self.assertGreater(len(rates), 5)
+
+    def test_prometheus_takes_the_counters(self):
+        """As the collector of text files reads them: each sample once, behind the type of its metric."""
+        code, text, err = self.weft("stat", "--prometheus")
+        self.assertEqual((code, err), (0, ""))
+        types, samples = {}, {}
+        for line in text.splitlines():
+            if match := re.fullmatch(r"# TYPE (weft_\w+) (counter|gauge)", line):
+                metric = match.group(1)
+                self.assertNotIn(metric, types, "lines of one metric are together")
+                types[metric] = match.group(2)
+                continue
+            name, node, place, value = re.fullmatch(r'(\w+)\{node="([^"]*)",place="([^"]*)"\} (\d+)', line).groups()
+            self.assertEqual(name, metric)
+            self.assertEqual(name.endswith("_total"), types[name] == "counter")
+            self.assertNotIn((name, node, place), samples)
+            samples[name, node, place] = int(value)
+        self.assertEqual({node for _, node, _ in samples}, {"s1", "h1", "u1"})
+        self.assertGreater(samples["weft_cells_sent_total", "h1", "link"], 0)
+        self.assertEqual(samples["weft_up", "h1", "link"], 1)
+        counters = json.loads(self.weft("stat", "--json", "--interval", "100")[1])["counters"]
+        missing = {name.rpartition(".")[2] for name in counters} - {name[5:].removesuffix("_total") for name in types}
+        numbers = set(re.findall(r"^\| `(\w+)` \| number", COUNTERS.read_text(), re.M))
+        self.assertLessEqual(missing, numbers, "what identifies is no measure")
+        self.assertEqual({node for line in self.weft("stat", "--prometheus", "h1")[1].splitlines() if not line.startswith("#")
+                          for node in re.findall(r'node="(.*?)"', line)}, {"h1"})
+        for other in ("--json", "--watch"):
+            self.assertEqual(self.weft("stat", "--prometheus", other)[0], 2)
+
+    @unittest.skipUnless(shutil.which("prometheus-node-exporter"), "prometheus-node-exporter is not installed")
+    def test_node_exporter_serves_the_counters(self):
+        """By its collector of text files, as docs/counters.md shows."""
+        directory = self.path / "prom"
+        directory.mkdir()
+        (directory / "weft.prom").write_text(self.weft("stat", "--prometheus")[1])
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        exporter = subprocess.Popen(["prometheus-node-exporter", f"--web.listen-address={address}", "--collector.disable-defaults",
+                                     "--collector.textfile", f"--collector.textfile.directory={directory}"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_test)
+        self.addCleanup(end, exporter)
+
+        def served():
+            try:
+                with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+                    return answer.read().decode()
+            except OSError:
+                return ""
+        harness.wait_for(served, "node-exporter to answer")
+        text = served()
+        self.assertIn("node_textfile_scrape_error 0", text)
+        self.assertRegex(text, r'weft_cells_sent_total\{node="h1",place="link"\} [1-9]')
 
     def test_json_of_other_commands(self):
         check = json.loads(self.weft("up", "--check", "--json", self.file)[1])

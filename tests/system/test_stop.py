@@ -1,4 +1,5 @@
 """Orderly and less orderly ends: SIGTERM, SIGINT, the parent's death, and peers that only stand still."""
+import os
 import signal
 import time
 import unittest
@@ -65,6 +66,39 @@ class StopTest(unittest.TestCase):
             switch.signal(signal.SIGCONT)
         self.traffic.run_frames(200)
         self.assertEqual(host.stats.total(r"link\.peer_gone"), 0, host.report())
+
+
+class SilenceTest(unittest.TestCase):
+    """The silence limit of ZeroMQ links, at both ends: the switch watches a stopped host, the host a stopped switch."""
+
+    def gone(self, link, silence, stopped_seconds):
+        """How often host and switch took each other for dead after the other one was stopped."""
+        with harness.Fabric(["host", "unit"], link=link, switch_options=["--silence", silence],
+                            node_options=["--silence", silence]) as fabric:
+            switch = fabric.switch()
+            fabric.unit("unit", "echo")
+            host = fabric.host("host", {"unit": "gen"})
+            fabric.start()
+            counts = []
+            for stopped, other, link in ((switch, host, r"link\."), (host, switch, r"port\.1\.link\.")):
+                counter = link + "peer_gone"
+                harness.wait_for(lambda process=other, up=link + "up": process.stats.total(up) == 1, "the link to be up")
+                before = other.stats.total(counter)
+                stopped.signal(signal.SIGSTOP)
+                try:
+                    time.sleep(stopped_seconds)
+                finally:
+                    stopped.signal(signal.SIGCONT)
+                time.sleep(0.3)  # for the other's next turn
+                counts.append(other.stats.total(counter) - before)
+            return counts
+
+    def test_a_longer_limit_outlasts_a_stop_that_ends_a_link_by_default(self):
+        self.assertEqual(self.gone("ipc", "8s", 2.5), [0, 0])
+
+    def test_a_shorter_limit_ends_a_link_that_lives_by_default(self):
+        host, switch = self.gone(f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}", "1s", 2.0)
+        self.assertGreaterEqual(min(host, switch), 1, (host, switch))
 
 
 if __name__ == "__main__":

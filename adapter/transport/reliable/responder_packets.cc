@@ -256,7 +256,10 @@ void Responder::note_no_receive(QueuePair& qp) noexcept {
   if ((qp.rx.told & kBit) != 0) return;
   if (!engine_.failures.note({Reason::kNoReceive, qp.qpn, qp.peer_lid, qp.peer_qpn}, engine_.now)) return;
   qp.rx.told |= kBit;
-  engine_.report(qp, {.reason = Reason::kNoReceive, .work = FailedWork::kSend, .by_peer = true});
+  const RxPacket* head = qp.rx.find(qp.rx.expected);  // a Send, or a write with immediate data
+  const FailedWork work =
+      head != nullptr && head->state != RxState::kFree ? work_of(head->opcode) : FailedWork::kSend;
+  engine_.report(qp, {.reason = Reason::kNoReceive, .work = work, .by_peer = true});
 }
 
 void Responder::receive_posted(QueuePair& qp) noexcept {

@@ -137,6 +137,14 @@ TEST_P(PushChanLinks, PUSH_CHAN_all_four_kinds_of_channel_carry_messages) {
         star.side(1).adapter->counters(*qps[1]).get(adapter::QpCounter::kAcksSent) != 0 ||
         !cells_of(star.fabric.traces[1]->data(kNode), Opcode::kAck).empty();
     EXPECT_EQ(acknowledged, adapter::is_acknowledged(type));
+    if (adapter::is_connected(type)) {
+      for (const CellView& cell : cells_of(star.fabric.traces[0]->data(kNode), Opcode::kSend))
+        EXPECT_EQ(cell.dest_qpn, star.side(1).adapter->qpn(*qps[1])) << "the bound queue pair";
+    } else {
+      const adapter::Sge sge = star.side(0).sge(0, bytes);
+      EXPECT_EQ(star.side(0).adapter->post_send(*qps[0], {.wr_id = 2, .sges = {&sge, 1}}),
+                adapter::PostResult::kNoDestination);
+    }
   }
 }
 

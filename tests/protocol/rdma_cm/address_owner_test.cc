@@ -39,7 +39,9 @@ struct AddressOwnerNode final : test::MadNode, AddressUser {
     return Owns::kNo;
   }
   bool held_elsewhere(const MadAddress& /*question*/) noexcept override { return false; }
-  void on_resolved(uint64_t question, Lid lid, Guid /*guid*/) noexcept override { found[question] = lid; }
+  void on_resolved(uint64_t question, uint32_t /*handle*/, Lid lid, Guid /*guid*/) noexcept override {
+    found[question] = lid;
+  }
 
   uint64_t host;
   SeededRandom random;
@@ -76,7 +78,7 @@ class AddressOwner : public ::testing::Test {
   std::optional<Lid> ask(const IpAddress& address) {
     const MadAddress question{
         .host = asker.host, .ip = address.ip, .family = address.family, .port_space = 0x106, .port = kPort};
-    const uint64_t number = asker.resolver.ask(network.clock.now(), question, asker.lid(), 2s);
+    const uint64_t number = asker.resolver.ask(network.clock.now(), question, asker.lid(), 2s, 0);
     network.run(2100ms);
     const auto found = asker.found.find(number);
     return found != asker.found.end() ? std::optional(found->second) : std::nullopt;

@@ -27,7 +27,9 @@ struct Node final : test::MadNode, AddressUser {
     return bound.contains(question.port) ? Owns::kBound : Owns::kYes;
   }
   bool held_elsewhere(const MadAddress& question) noexcept override { return held.contains(question.port); }
-  void on_resolved(uint64_t question, Lid lid, Guid guid) noexcept override { found[question] = {lid, guid}; }
+  void on_resolved(uint64_t question, uint32_t /*handle*/, Lid lid, Guid guid) noexcept override {
+    found[question] = {lid, guid};
+  }
 
   SeededRandom random;
   AddressResolver resolver;
@@ -43,7 +45,7 @@ class AddressResolverTest : public ::testing::Test {
   uint64_t ask(uint8_t ip, uint16_t port) {
     MadAddress address{.family = 4, .port = port};
     address.ip[15] = std::byte{ip};
-    return a.resolver.ask(network.clock.now(), address, a.lid(), 2s);
+    return a.resolver.ask(network.clock.now(), address, a.lid(), 2s, 0);
   }
   test::MadNetwork network;
   Node a{network, Lid(1)};

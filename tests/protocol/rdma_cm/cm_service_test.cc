@@ -15,14 +15,17 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/stats_page.h"
 #include "base/unique_fd.h"
 #include "hca/helper_thread.h"
 #include "rdma_cm/command_parts.h"
 #include "tests/support/live_fabric.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/two_devices.h"
 
 namespace weft::rdma_cm {
@@ -42,8 +45,10 @@ class Program {
     thread_ = std::make_unique<hca::HelperThread>(consumer_.device, fabric.clock);
     EXPECT_TRUE(consumer_.device.wait_for_ports(std::chrono::seconds(30)));
     const CmServiceConfig config{.identity = {.guid = Guid(0x1000U + lid), .lid = Lid(lid), .mtu = 5},
-                                 .reader_wait = std::chrono::milliseconds(kLong)};
+                                 .reader_wait = std::chrono::milliseconds(kLong),
+                                 .sleep_max = std::chrono::hours(1)};  // no wake-up may be missing
     service_ = std::move(CmService::start(consumer_.device, consumer_.link_random, config).value());
+    EXPECT_TRUE(service_->publish(page_));
     descriptor_ = service_->open();
     EXPECT_GE(descriptor_, 0);
   }
@@ -54,6 +59,15 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  /// Connection management of the process ends; its device stays.
+  void end() { service_.reset(); }
+  [[nodiscard]] uint64_t counter(const std::string& name) const {
+    const auto entries = read_stats_page(dir_.path() + "/page").value();
+    for (const auto& [label, value] : entries)
+      if (label == name) return value;
+    ADD_FAILURE() << "no counter " << name;
+    return 0;
+  }
   [[nodiscard]] CmService& service() { return *service_; }
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
@@ -88,6 +102,8 @@ class Program {
   void expect(CmEvent kind) { EXPECT_EQ(event().event, static_cast<uint32_t>(kind)); }
 
  private:
+  test::TempDir dir_;
+  StatsPage page_ = StatsPage::create(dir_.path() + "/page").value();
   test::Consumer consumer_;
   std::unique_ptr<hca::HelperThread> thread_;
   std::unique_ptr<CmService> service_;
@@ -112,6 +128,10 @@ class CmServices : public ::testing::Test {
   }
   /// The client asks for a connection, beginning with its address.
   void ask(uint32_t id) {
+    resolve(id);
+    request(id);
+  }
+  void resolve(uint32_t id) {
     rdma_ucm_resolve_ip resolve{};
     resolve.id = id;
     resolve.dst_addr = to_sockaddr(address);
@@ -121,6 +141,8 @@ class CmServices : public ::testing::Test {
     const rdma_ucm_resolve_route route{.id = id, .timeout_ms = 2000};
     ASSERT_TRUE(client.command(RDMA_USER_CM_CMD_RESOLVE_ROUTE, route));
     client.expect(CmEvent::kRouteResolved);
+  }
+  void request(uint32_t id) {
     rdma_ucm_connect request{};
     request.id = id;
     request.conn_param = param(0x111);
@@ -166,6 +188,19 @@ TEST_F(CmServices, at_the_end_of_a_process_its_listeners_end) {
   server.service().end_all();
   ask(client.create());
   client.expect(CmEvent::kRejected);
+}
+
+/// The service's thread sleeps without a deadline when the command sets one, and no datagram wakes it.
+TEST_F(CmServices, a_command_wakes_the_thread_for_the_deadline_that_it_sets) {
+  listen();
+  const uint32_t id = client.create();
+  resolve(id);
+  server.end();
+  request(id);
+  const Instant end = MonotonicClock().now() + std::chrono::milliseconds(kLong);
+  while (client.counter("cm.repeats") == 0 && MonotonicClock().now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_GT(client.counter("cm.repeats"), 0U) << "the request is repeated";
 }
 
 /// As in rping: the main thread closes the channel while another thread returns to wait for the next event.

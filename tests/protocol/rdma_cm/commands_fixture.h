@@ -40,6 +40,7 @@ struct Node : test::MadNode, NodeView {
             .process = {.incarnation = incarnation + lid().value(), .pid = lid().value()}};
   }
   void fail_qp(uint32_t qpn) noexcept override { failed_qps.push_back(qpn); }
+  void explain(const CmFailure& failure) noexcept override { explained.push_back(failure); }
   int hold_port(uint16_t port_space, const IpAddress& address, bool shared) noexcept override {
     return ports.take(port_space, address, shared);
   }
@@ -228,6 +229,7 @@ struct Node : test::MadNode, NodeView {
   uint64_t incarnation = 0x1000;
   std::map<uint32_t, Presence> knows_of;
   std::vector<uint32_t> failed_qps;
+  std::vector<CmFailure> explained;
   HostPorts ports;
   Endnode endnode;
   Commands commands;

@@ -1,6 +1,8 @@
 // Commands: exact limits, resources that are returned, and values that both sides agree on.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+#include <vector>
 
 #include "tests/protocol/rdma_cm/commands_fixture.h"
 
@@ -166,6 +168,32 @@ TEST_F(CommandLimits, a_listener_of_its_own_family_only_is_not_there_for_the_oth
     a.destroy(client);
     network.run(10ms);
     static_cast<void>(rejected());
+  }
+}
+
+/// What each of them costs is in bench/budget.toml (CmIdOf20000).
+TEST_F(CommandLimits, twenty_thousand_identifiers_of_a_channel_end_with_it_and_can_be_made_again) {
+  constexpr uint32_t kIds = 20'000;
+  for (int life = 0; life < 2; ++life) {
+    CmFile* const usual = std::exchange(a.file, a.endnode.open());
+    ASSERT_NE(a.file, nullptr);
+    std::vector<uint32_t> ids;
+    for (uint32_t i = 0; i < kIds; ++i) ids.push_back(a.create(0xA0 + i));
+    ASSERT_EQ(a.endnode.ids().size(), kIds);
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(std::adjacent_find(ids.begin(), ids.end()), ids.end()) << "each has a number of its own";
+    IpAddress address = a.own(4);
+    address.port = 5000;
+    ASSERT_EQ(a.bind(ids.front(), address), 0);
+    ASSERT_EQ(a.listen(ids.front()), 0);
+    for (const uint32_t id : ids) {
+      CmId* const found = a.endnode.ids().find(*a.file, id);
+      ASSERT_NE(found, nullptr);
+      ASSERT_TRUE(a.endnode.tell(*found, CmEvent::kAddressChange)) << "an event of each waits";
+    }
+    a.endnode.close(network.clock.now(), *std::exchange(a.file, usual));
+    EXPECT_EQ(a.endnode.ids().size(), 0U);
+    EXPECT_EQ(a.event().event, ~0U);
   }
 }
 

@@ -367,6 +367,8 @@ void paths() {
   check(chdir("/") == 0, "and back");
   char whole[4096];
   check(realpath("/sys/class/infiniband/weft0", whole) != nullptr, "realpath()");
+  for (const char* link : {"/sys/class/infiniband/weft0", "/sys/class/infiniband/weft0/device"})
+    check(readlink(link, whole, sizeof whole) == -1 && errno == EINVAL, "readlink()");
   const std::string beside = std::string(whole).substr(0, std::string(whole).rfind('/')) + "_other";
   check(mkdir(beside.c_str(), 0700) == 0 && access("/sys/class/infiniband_other", F_OK) != 0,
         "a name that only begins like ours is the system's");

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/endian.h"
+#include "fabric/carrier/link_connect.h"
 #include "messages/flit.h"
 #include "tests/support/temp_dir.h"
 
@@ -47,7 +48,7 @@ class Bursts : public ::testing::Test {
  protected:
   std::shared_ptr<Held> held = std::make_shared<Held>();
   std::unique_ptr<ZmqCarrier> carrier =
-      std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, kZmqLivenessIpc, Instant{});
+      std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, kZmqSilenceIpc, Instant{});
   uint8_t next = 1;  // fills the next burst
 
   void send(uint32_t flits) {
@@ -72,6 +73,76 @@ class Bursts : public ::testing::Test {
     }
   }
 };
+
+// ---- silence --------------------
+
+/// One end in virtual time; `heard` is when the peer's last sign of life came.
+struct SilentPeer {
+  explicit SilentPeer(Duration limit)
+      : carrier(std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, limit, Instant{})) {}
+  void hear(Duration at) {
+    static_cast<void>(carrier->poll(Instant{} + at));
+    std::array<std::byte, 8> nonce{};
+    store_be(nonce.data(), kNonce);
+    ZmqMessage sign;
+    ASSERT_TRUE(sign.assign(nonce));
+    EXPECT_TRUE(carrier->deliver(sign));
+  }
+  CarrierState at(Duration time) { return carrier->poll(Instant{} + time); }
+
+  std::shared_ptr<Held> held = std::make_shared<Held>();
+  std::unique_ptr<ZmqCarrier> carrier;
+};
+
+TEST(Silence, a_link_lives_through_less_than_its_limit_and_ends_after_it) {
+  for (const Duration limit :
+       {kZmqSilenceMin, kZmqSilenceIpc, kZmqSilenceTcp, Duration(7s), kZmqSilenceMax}) {
+    SilentPeer peer(limit);
+    peer.hear(3s);
+    EXPECT_EQ(peer.at(3s + limit - 1ms), CarrierState::kUp);
+    peer.hear(3s + limit - 1ms);
+    EXPECT_EQ(peer.at(3s + 2 * limit - 2ms), CarrierState::kUp) << "each sign of life begins anew";
+    EXPECT_LE(peer.carrier->deadline(), Instant{} + 3s + 2 * limit - 1ms) << "the loop wakes for it";
+    EXPECT_EQ(peer.at(3s + 2 * limit - 1ms), CarrierState::kPeerGone);
+  }
+}
+
+/// Ends may have different limits: a program of another machine knows nothing of the topology file.
+TEST(Silence, an_end_speaks_often_enough_for_every_limit_of_its_peer) {
+  for (const Duration own : {kZmqSilenceMin, kZmqSilenceTcp, kZmqSilenceMax}) {
+    SilentPeer peer(own);
+    Duration spoke{};
+    size_t messages = 0;
+    for (Duration now{}; now < 10s; now += 10ms) {
+      if (now % 500ms == 0ns) peer.hear(now);
+      ASSERT_EQ(peer.at(now), CarrierState::kUp);
+      if (peer.held->messages.size() != messages) spoke = now;
+      messages = peer.held->messages.size();
+      ASSERT_LT(now - spoke, kZmqSilenceMin / 2) << "and one of two may be lost";
+    }
+  }
+}
+
+TEST(Silence, the_kind_of_endpoint_decides_unless_a_limit_is_given) {
+  EXPECT_EQ(silence_limit({}, "ipc:///d/s"), kZmqSilenceIpc);
+  EXPECT_EQ(silence_limit({}, "tcp://127.0.0.1:7000"), kZmqSilenceTcp);
+  EXPECT_EQ(silence_limit(9s, "ipc:///d/s"), Duration(9s));
+  EXPECT_EQ(silence_limit(9s, "tcp://127.0.0.1:7000"), Duration(9s));
+}
+
+TEST(Silence, a_limit_outside_its_range_is_refused_with_the_range) {
+  EXPECT_EQ(parse_silence("1s").value(), kZmqSilenceMin);
+  EXPECT_EQ(parse_silence("60s").value(), kZmqSilenceMax);
+  EXPECT_EQ(parse_silence("1m").value(), kZmqSilenceMax);
+  EXPECT_EQ(parse_silence("1500ms").value(), Duration(1500ms));
+  EXPECT_EQ(parse_silence("1234567us").value(), Duration(1234ms)) << "libzmq counts milliseconds";
+  for (const char* wrong : {"999ms", "60001ms", "0s", "5", "", "soon", "-2s"}) {
+    EXPECT_EQ(parse_silence(wrong).error().text,
+              std::string("'") + wrong + "' is not a time from 1s to 1m, like 2s or 1500ms");
+  }
+}
+
+// ---- bursts --------------------
 
 TEST_F(Bursts, sixty_four_flits_leave_as_one_message) {
   send(kFlitsPerBurst);

@@ -45,6 +45,15 @@ TEST(FailureTexts, a_request_says_what_was_asked_of_whom) {
             "sge.addr and sge.length against what was registered");
 }
 
+/// A program that forgets to set the key is told that it is zero.
+TEST(FailureTexts, a_local_key_of_zero_is_shown_and_another_subject_has_no_key) {
+  const Failure unset{
+      .reason = Reason::kLocalKeyUnknown, .work = FailedWork::kSend, .address = 0x10, .bytes = 8};
+  EXPECT_NE(describe(unset).find("(lkey 0x0, 8 bytes at 0x10); take mr->lkey"), std::string::npos);
+  const Failure without{.reason = Reason::kPeerRefusesRequest, .work = FailedWork::kSend, .bytes = 8};
+  EXPECT_EQ(describe(without).find("key 0x"), std::string::npos) << describe(without);
+}
+
 TEST(FailureTexts, a_refusal_says_whose_message_and_which_receive) {
   const std::string text = describe({.reason = Reason::kReceiveTooShort,
                                      .work = FailedWork::kSend,

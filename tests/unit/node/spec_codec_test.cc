@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/rng.h"
+#include "fabric/carrier/limits.h"
 #include "fabric/link/link_handshake.h"
 
 namespace weft::node {
@@ -119,6 +120,7 @@ class SpecMaker {
           kCellPayloadBytesMin + below(kCellPayloadBytesMax - kCellPayloadBytesMin + 1);
     if (maybe()) spec.links.flit_payload_bytes = below(cell_bytes_max(kCellPayloadBytesMax) + 1);
     if (maybe()) spec.links.lanes = 1 + below(fabric::kDataLanesMax);
+    if (maybe()) spec.links.silence = fabric::kZmqSilenceMin + below(59'001) * Duration(1ms);
     if (maybe()) spec.links.credits = 1 + below(fabric::kCreditsPerLaneMax);
   }
   void fill_links(HostSpec& spec) {

@@ -80,6 +80,20 @@ TEST(SwitchPlan, lanes_are_served_as_the_configuration_says) {
   EXPECT_EQ(lanes_of({"--high-lane", "0:1", "--lanes", "1"}), "0:1 | 255 | ") << "no lane is left";
 }
 
+/// A switch applies the limit where it listens and where it joins a neighbour.
+TEST(SwitchPlan, the_silence_limit_reaches_both_kinds_of_link_ends) {
+  const std::vector<std::string> options{"--node",  "h=2:1",  "--neighbour",
+                                         "s2=52:2", "--join", "s2=tcp://127.0.0.1:7000"};
+  const SwitchPlan plain = plan_switch(switch_of(options)).value();
+  EXPECT_EQ(plain.zmq.silence, Duration{});
+  EXPECT_EQ(plain.joins.at(0).endpoint.silence, Duration{});
+  std::vector<std::string> longer = options;
+  longer.insert(longer.end(), {"--silence", "12s"});
+  const SwitchPlan plan = plan_switch(switch_of(longer)).value();
+  EXPECT_EQ(plan.zmq.silence, Duration(12s));
+  EXPECT_EQ(plan.joins.at(0).endpoint.silence, Duration(12s));
+}
+
 TEST(SwitchPlan, a_switch_between_switches_needs_no_node_of_its_own) {
   const Result<SwitchPlan> plan =
       plan_switch(switch_of({"--neighbour", "s1=51:1", "--neighbour", "s3=53:2"}));

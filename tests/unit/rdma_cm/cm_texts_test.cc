@@ -42,9 +42,25 @@ TEST(CmTexts, a_rejection_says_by_whom_and_why) {
 
 TEST(CmTexts, a_request_that_is_turned_away) {
   EXPECT_THAT(
-      describe({.address = kAsked, .peer = Lid(3), .turned_away = true}),
+      describe({.address = kAsked, .peer = Lid(3), .turned_away = TurnedAway::kNobody}),
       StartsWith(
           "LID 3 asks for a connection to 10.87.0.2 port 7471: no program of this process listens there"));
+}
+
+TEST(CmTexts, a_request_that_is_turned_away_names_the_near_miss) {
+  CmFailure failure{.address = kAsked,
+                    .peer = Lid(3),
+                    .turned_away = TurnedAway::kNotListening,
+                    .listener = make_ipv4(0x7F000001, 12061)};
+  EXPECT_THAT(describe(failure), HasSubstr("port 7471: an rdma_cm_id is bound there and does not listen"));
+  failure.turned_away = TurnedAway::kBacklogFull;
+  EXPECT_THAT(describe(failure), HasSubstr("the backlog of rdma_listen is full"));
+  failure.turned_away = TurnedAway::kOtherAddress;
+  EXPECT_THAT(describe(failure), HasSubstr("this program listens at 127.0.0.1 port 12061 only"));
+  failure.turned_away = TurnedAway::kOtherService;
+  EXPECT_THAT(describe(failure), HasSubstr("in another port space"));
+  failure.turned_away = TurnedAway::kSwappedPort;
+  EXPECT_THAT(describe(failure), HasSubstr("listens at port 12061, which is the same number with its bytes"));
 }
 
 TEST(CmTexts, what_goes_well_is_no_failure) {

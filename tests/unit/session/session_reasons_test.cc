@@ -200,6 +200,33 @@ TEST(SessionReasons, the_driver_is_held_for_want_of_send_slots_not_of_elements) 
   EXPECT_EQ(count(pair, C::kClaimNoElement), 0U);
 }
 
+/// A frame that is described by a message keeps its send slot until that message has been sent.
+TEST(SessionReasons, frames_that_wait_for_their_message_hold_the_driver_like_those_on_their_way) {
+  SessionPairOptions options;
+  options.host.force_indicate = true;
+  options.host.limits.send_slots = 4;
+  options.pools({{2048, 1024}});
+  SessionPair pair(options);
+  pair.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {  // writes pass, messages do not
+    CellView view;
+    EXPECT_EQ(decode_cell(bytes, CrcCheck::kVerify, view), CellError::kNone);
+    return from == 0 && view.opcode == Opcode::kSend ? Verdict::kHold : Verdict::kPass;
+  });
+  uint32_t sent = 0;
+  while (sent < 1000 && pair.send(0, sent, 1000)) {
+    ++sent;
+    pair.run(10);
+  }
+  EXPECT_LT(sent, 1000U);
+  EXPECT_EQ(count(pair, C::kClaimNoMemory), 1U);
+  EXPECT_EQ(count(pair, C::kClaimNoElement), 0U);
+  pair.pipe.set_filter(nullptr);
+  pair.pipe.release_held();
+  pair.run(500);
+  EXPECT_EQ(pair.receive(1), numbers(0, sent));
+  EXPECT_TRUE(pair.send(0, sent, 1000));
+}
+
 TEST(SessionReasons, a_frame_waits_for_a_larger_element_and_nothing_overtakes_it) {
   SessionPairOptions options;
   options.unit.session.pools = {{2048, 16}, {16384, 1}};

@@ -11,7 +11,9 @@
 
 #include "base/loop_runner.h"
 #include "base/text_file.h"
+#include "base/time_span.h"
 #include "control/management.h"
+#include "fabric/carrier/limits.h"
 #include "messages/flit.h"
 #include "node/limits.h"
 #include "node/spec.h"
@@ -62,6 +64,10 @@ TEST(Limits, the_document_has_those_of_the_code) {
        fmt::format("{}, {} unless `lanes` says otherwise", fabric::kDataLanesMax, fabric::kDataLanesDefault)},
       {"flit buffers of a lane", fmt::format("{}, {} unless `credits` says otherwise",
                                              fabric::kCreditsPerLaneMax, fabric::kCreditsPerLaneDefault)},
+      {"silence of a link over ZeroMQ",
+       fmt::format("{} s to {} s, {} over ipc and {} over tcp unless `silence` says otherwise",
+                   fabric::kZmqSilenceMin / 1s, fabric::kZmqSilenceMax / 1s,
+                   format_time_span(fabric::kZmqSilenceIpc), format_time_span(fabric::kZmqSilenceTcp))},
       {"core", fmt::format("0 to {}", kCoreMax)},
       {"frame lengths of `weft traffic`",
        fmt::format("60 to 9018 bytes, {} of them", control::kTrafficSizesMax)},

@@ -133,6 +133,16 @@ TEST(NodeCommands, every_switch_goes_by_the_order_of_lanes) {
   }
 }
 
+TEST(NodeCommands, the_silence_limit_reaches_every_process) {
+  std::string text = kSmall;
+  text.insert(text.find("cell_payload"), "silence = \"3s\"\n");
+  const Topology topology = parsed(text);
+  const auto commands = node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo);
+  ASSERT_EQ(commands.size(), 3U);
+  for (const NodeCommand& command : commands)
+    EXPECT_EQ(node::process_of(command.spec).links.silence, Duration(std::chrono::seconds(3)));
+}
+
 TEST(NodeCommands, processes_get_the_numbers_of_their_descriptors) {
   const Topology topology = parsed(kSmall);
   const auto commands = node_commands(topology, assign_lids(topology, {}), "/run/f", LogLevel::kInfo);

@@ -61,5 +61,27 @@ TEST_F(NodeProcessTest, each_start_but_the_first_is_a_restart) {
   }
 }
 
+/// A process that was ready once is started again while others still start, whatever it has answered since.
+TEST_F(NodeProcessTest, one_that_was_ready_once_stays_so_through_later_lives) {
+  const StateDir dir = StateDir::create("f").value();
+  NodeCommand command;
+  command.name = "s1";
+  command.spec = node::SwitchSpec{};
+  const UniqueFd lifeline(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  NodeProcess process(command, "/bin/true", dir, -1, lifeline.get(), {});
+  process.answered(false);
+  EXPECT_FALSE(process.ready() || process.ever_ready());
+  process.answered(true);
+  EXPECT_TRUE(process.ready() && process.ever_ready());
+  process.answered(false);
+  EXPECT_FALSE(process.ready());
+  EXPECT_TRUE(process.ever_ready()) << "it may be frozen";
+  process.answered(true);
+  Instant now{std::chrono::seconds(100)};
+  static_cast<void>(pause_after(process, now, Duration(1)));
+  EXPECT_FALSE(process.ready()) << "it has ended";
+  EXPECT_TRUE(process.ever_ready());
+}
+
 }  // namespace
 }  // namespace weft::tools

@@ -71,13 +71,41 @@ StatScreen busy(size_t counters) {
 TEST(StatScreen, fits_every_window) {
   StatScreen screen = busy(100);
   screen.blocked.assign(40, std::string(200, 'x'));
-  for (const size_t rows : {1U, 8U, 10U, 24U, 60U, 200U}) {
-    for (const size_t columns : {20U, 40U, 60U, 79U, 80U, 132U}) {
+  for (const size_t rows : {1U, 5U, 8U, 10U, 24U, 60U, 200U}) {
+    for (const size_t columns : {20U, 40U, 50U, 51U, 60U, 79U, 80U, 132U, 200U}) {
       const std::vector<std::string> lines = stat_screen(screen, {rows, columns});
-      EXPECT_LT(lines.size(), std::max<size_t>(rows, 8)) << rows;
+      EXPECT_LT(lines.size(), std::max<size_t>(rows, 5)) << rows;
       for (const std::string& line : lines) EXPECT_LE(line.size(), columns) << line;
     }
   }
+}
+
+/// The rate says what happens now, so it is the last to give way.
+TEST(StatScreen, a_narrow_window_has_names_and_rates_and_short_or_no_totals) {
+  for (const size_t columns : {40U, 49U, 50U, 60U, 64U, 65U, 79U, 80U, 200U}) {
+    const std::vector<std::string> lines = stat_screen(busy(1), {24, columns});
+    ASSERT_THAT(lines, SizeIs(4));
+    EXPECT_EQ(lines[3].size(), columns) << lines[3];
+    EXPECT_THAT(lines[2], testing::EndsWith(" per second"));
+    EXPECT_THAT(lines[3], testing::EndsWith(" 1.00 k/s"));
+    EXPECT_THAT(lines[3], StartsWith("a-node-"));
+    EXPECT_EQ(lines[2].find("total") != std::string::npos, columns >= 50) << columns;
+    EXPECT_EQ(lines[3].find(" 1000 ") != std::string::npos, columns >= 50) << columns;
+  }
+  EXPECT_EQ(stat_screen(busy(1), {24, 40})[3], "a-node-of-...flits_received     1.00 k/s");
+  EXPECT_EQ(stat_screen(busy(1), {24, 60})[3],
+            "a-node-of-a-long-name-0...flits_received   1000     1.00 k/s");
+  StatScreen large = busy(1);
+  large.after.begin()->second = UINT64_MAX;
+  EXPECT_EQ(stat_screen(large, {24, 64})[2].find("total"), std::string::npos);
+  EXPECT_NE(stat_screen(large, {24, 65})[2].find("total"), std::string::npos);
+}
+
+TEST(StatScreen, the_lowest_window_says_how_many_counters_it_has_no_room_for) {
+  EXPECT_THAT(stat_screen(busy(50), {5, 80}),
+              ElementsAre("fabric f", "nothing blocks", StartsWith("counter"), "50 more"));
+  EXPECT_THAT(stat_screen(busy(1), {5, 80}),
+              ElementsAre("fabric f", "nothing blocks", StartsWith("counter"), HasSubstr("-000.")));
 }
 
 TEST(StatScreen, names_keep_their_beginning_and_their_last_word) {

@@ -60,7 +60,7 @@ TEST(Topology, names_give_stable_addresses) {
 TEST(Topology, all_keys_reach_the_model) {
   const Result<Topology> got = parse_topology(
       "fabric = \"f\"\n[links]\ncell_payload=256\nflit_payload=96\nlanes=2\ncredits=8\ncut_through=true\n"
-      "[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nports=4\nlisten=[\"tcp://"
+      "silence=\"2.5s\"\n[curve]\nkeys=\"k\"\n[[switch]]\nname=\"s1\"\nports=4\nlisten=[\"tcp://"
       "10.0.0.1:7000\"]\nnetns=\"n\"\ncore=3\n"
       "[[host]]\nname=\"h1\"\nlink=\"zmq\"\nendpoint=\"tcp://"
       "10.0.0.1:7000\"\nmode=\"sendrecv\"\nencoding=\"bytes\"\n"
@@ -73,6 +73,7 @@ TEST(Topology, all_keys_reach_the_model) {
   const Topology& t = got.value();
   EXPECT_EQ(t.links.cell_payload_bytes, 256U);
   EXPECT_TRUE(t.cut_through);
+  EXPECT_EQ(t.links.silence, Duration(2500ms));
   EXPECT_EQ(t.curve_dir, "k");
   EXPECT_EQ(t.switches[0].core, 3U);
   EXPECT_EQ(t.switches[0].listen.size(), 1U);
@@ -247,6 +248,12 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:7:10: 'tcp://127.0.0.1:65536' is not an endpoint"},
       {"credits below a cell", "fabric=\"f\"\n[links]\nflit_payload=96\ncredits=4\n[[switch]]\nname=\"s1\"\n",
        "t.toml:4:9: 4 credits per lane cannot hold one cell of 44 flits"},
+      {"silence too short", "fabric=\"f\"\n[links]\nsilence=\"900ms\"\n[[switch]]\nname=\"s1\"\n",
+       "t.toml:3:9: '900ms' is not a time from 1s to 1m, like 2s or 1500ms"},
+      {"silence too long", "fabric=\"f\"\n[links]\nsilence=\"61s\"\n[[switch]]\nname=\"s1\"\n",
+       "t.toml:3:9: '61s' is not a time from 1s to 1m"},
+      {"silence without a unit", "fabric=\"f\"\n[links]\nsilence=5\n[[switch]]\nname=\"s1\"\n",
+       "t.toml:3:9: "},
       {"flits above a cell", "fabric=\"f\"\n[links]\nflit_payload=8000\n[[switch]]\nname=\"s1\"\n",
        "t.toml:3:14: flit payload of 8000 bytes"},
       {"a table that is spelled wrong", kHead + "[[host]]\nname=\"h1\"\n[[units]]\nname=\"u1\"\n",

@@ -1,5 +1,7 @@
 // What weft run rests on: the door of a fabric that ends with its last user, names that stay, which programs
 // our libraries reach, and the environment they come by.
+#include "tools/used_fabric.h"
+
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -9,7 +11,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <thread>
+#include <vector>
 
+#include "control/control_server.h"
 #include "fabric/link/limits.h"
 #include "tools/fabric_users.h"
 #include "tools/node_names.h"
@@ -184,6 +190,63 @@ TEST_F(UsedFabricTest, a_shell_says_in_its_prompt_where_it_is) {
   set = prompt_environment("alice@mine", look);
   EXPECT_EQ(set["PS1"], "(alice@mine) # ");
   EXPECT_EQ(set["PROMPT_COMMAND"].value().substr(0, 6), "date; ");
+}
+
+/// The control endpoints of switches with free spare ports. A port that is up counts for none.
+class Switches {
+ public:
+  Switches(const StateDir& dir, const std::vector<std::pair<std::string, uint32_t>>& free) {
+    for (const auto& [name, ports] : free) {
+      handlers_.push_back(std::make_unique<Handler>(ports));
+      servers_.push_back(
+          std::move(control::ControlServer::open(dir.file(name + ".ctl"), *handlers_.back()).value()));
+    }
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        for (const auto& server : servers_) server->poll(MonotonicClock().now());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  ~Switches() {
+    stop_ = true;
+    thread_.join();
+  }
+  Switches(const Switches&) = delete;
+  Switches& operator=(const Switches&) = delete;
+
+ private:
+  struct Handler final : control::ControlHandler {
+    explicit Handler(uint32_t ports) : free(ports) {}
+    [[nodiscard]] control::NodeInfo info() override {
+      control::NodeInfo out;
+      out.ready = true;
+      out.ports.resize(8);
+      for (uint32_t i = 0; i < out.ports.size(); ++i) out.ports[i].peer = i < free ? "spare" : "guest 1";
+      return out;
+    }
+    uint32_t free;
+  };
+  std::vector<std::unique_ptr<Handler>> handlers_;
+  std::vector<std::unique_ptr<control::ControlServer>> servers_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST_F(UsedFabricTest, a_program_that_names_no_switch_joins_the_one_with_most_free_ports) {
+  const StateDir dir = StateDir::create("f").value();
+  for (const char* name : {"s1", "s2", "s3"}) record_.spare.push_back({name, 8, 1000, 64});
+  const auto joined = [&] { return spare_switch(dir, record_, {}).value().node; };
+  {
+    const Switches switches(dir, {{"s1", 2}, {"s2", 5}, {"s3", 3}});
+    EXPECT_EQ(joined(), "s2");
+  }
+  {
+    const Switches switches(dir, {{"s1", 4}, {"s2", 4}, {"s3", 1}});
+    EXPECT_EQ(joined(), "s1") << "the first of equals";
+  }
+  const Switches switches(dir, {{"s2", 5}, {"s3", 3}});
+  EXPECT_EQ(joined(), "s1") << "one does not answer: the first";
 }
 
 }  // namespace

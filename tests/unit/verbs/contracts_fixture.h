@@ -33,6 +33,29 @@ class Contracts : public Verbs {
     bring_up(two[1], two[0]->qp_num);
     return two;
   }
+  /// Gives each of two connected QPs an alternate path, and waits until both ends are armed.
+  void give_alternate(std::array<ibv_qp*, 2> two, const ibv_ah_attr& of_first, const ibv_ah_attr& of_second) {
+    for (size_t i = 0; i < two.size(); ++i) {
+      ibv_qp_attr attr{};
+      attr.alt_ah_attr = i == 0 ? of_first : of_second;
+      attr.alt_port_num = 1;
+      attr.alt_timeout = 15;
+      attr.path_mig_state = IBV_MIG_REARM;
+      ASSERT_EQ(ibv_modify_qp(two[i], &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+    }
+    for (int round = 0; round < 2; ++round) {  // an end is armed when cells have gone each way
+      for (ibv_qp* qp : two) {
+        ASSERT_EQ(post_write(qp, 1), 0);
+        take_good(qp->send_cq, 1);
+      }
+    }
+    for (ibv_qp* qp : two) {
+      ibv_qp_attr now{};
+      ibv_qp_init_attr init{};
+      ASSERT_EQ(ibv_query_qp(qp, &now, IBV_QP_PATH_MIG_STATE, &init), 0);
+      ASSERT_EQ(now.path_mig_state, IBV_MIG_ARMED);
+    }
+  }
   static void end(std::array<ibv_qp*, 2> two) {
     for (ibv_qp* qp : two) EXPECT_EQ(ibv_destroy_qp(qp), 0);
   }

@@ -410,6 +410,49 @@ TEST_F(Contracts, a_device_with_path_migration_takes_an_alternate_path_and_migra
   end(two);
 }
 
+/// The QP keeps the path that it migrated to when its program gives it another alternate path before it asks.
+TEST_F(Contracts, the_path_that_a_qp_migrated_to_stays_when_it_gets_another_alternate_path) {
+  const auto two = connected(8, cq);
+  give_alternate(two, {.dlid = own_lid(), .sl = 3, .port_num = 1},
+                 {.dlid = own_lid(), .sl = 3, .port_num = 1});
+  ibv_qp_attr attr{};
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_PATH_MIG_STATE), 0);
+  attr = {};
+  attr.alt_ah_attr = {.dlid = own_lid(), .sl = 5, .port_num = 1};
+  attr.alt_port_num = 1;
+  attr.alt_timeout = 16;
+  attr.path_mig_state = IBV_MIG_REARM;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+  ibv_qp_attr now{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(two[0], &now, IBV_QP_ALT_PATH | IBV_QP_AV | IBV_QP_TIMEOUT, &init), 0);
+  EXPECT_EQ(now.ah_attr.sl, 3);
+  EXPECT_EQ(now.timeout, 15);
+  EXPECT_EQ(now.alt_ah_attr.sl, 5);
+  EXPECT_EQ(now.alt_timeout, 16);
+  end(two);
+}
+
+/// Cells of such a path have a global header, and no path of this peer has one: it takes none of them.
+TEST_F(Contracts, an_alternate_path_into_another_subnet_has_a_global_header) {
+  const auto two = connected(8, cq);
+  ibv_ah_attr far{.dlid = own_lid(), .sl = 3, .is_global = 1, .port_num = 1};
+  far.grh.hop_limit = 4;
+  const std::array<uint8_t, 16> gid{0xFD, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1};
+  std::copy(gid.begin(), gid.end(), far.grh.dgid.raw);
+  give_alternate(two, far, {.dlid = own_lid(), .sl = 3, .port_num = 1});
+  ibv_qp_attr attr{};
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_PATH_MIG_STATE), 0);
+  ASSERT_EQ(post_write(two[0], 2), 0);
+  ibv_wc wc{};
+  while (ibv_poll_cq(cq, 1, &wc) == 0) {
+  }
+  EXPECT_EQ(wc.status, IBV_WC_RETRY_EXC_ERR);
+  end(two);
+}
+
 // ---- completions --------------------
 
 TEST_F(Contracts, fields_of_an_entry_are_those_of_a_plain_poll) {

@@ -172,7 +172,15 @@ TEST_F(Refusals, of_posts_name_the_value_and_what_is_allowed) {
       said_of([&] {
         return post({.sg_list = segments.data(), .num_sge = 2, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD});
       }),
-      HasSubstr("2 segments of 16 bytes: an atomic operation has one of 8"));
+      HasSubstr("2 segments of 16 bytes: an atomic operation has one segment of 8 bytes"));
+  EXPECT_THAT(
+      said_of([&] {
+        return post(
+            {.sg_list = &wide, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_INLINE});
+      }),
+      HasSubstr("IBV_SEND_INLINE is for data that leave this side"));
+  EXPECT_THAT(said_of([&] { return post({.sg_list = &wide, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}); }),
+              HasSubstr(": rkey 0x0: the request needs mr->rkey"));
   ibv_qp* early = make_qp(IBV_QPT_RC);
   ibv_send_wr wr{.sg_list = segments.data(), .num_sge = 1, .opcode = IBV_WR_SEND};
   EXPECT_THAT(said_of([&] { return ibv_post_send(early, &wr, &bad); }),
@@ -181,6 +189,62 @@ TEST_F(Refusals, of_posts_name_the_value_and_what_is_allowed) {
   ibv_recv_wr* bad_receive = nullptr;
   EXPECT_THAT(said_of([&] { return ibv_post_recv(early, &receive, &bad_receive); }),
               HasSubstr(": the QP is in state RESET: receives are taken from INIT on"));
+}
+
+/// A queue that is full says how many it holds, and what makes room.
+TEST_F(Refusals, of_posts_to_full_queues_say_what_makes_room) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  bring_up(qp, qp->qp_num);
+  ibv_send_wr send{.opcode = IBV_WR_RDMA_WRITE};
+  send.wr.rdma.rkey = mr->rkey;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ibv_recv_wr receive{};
+  ibv_send_wr* bad = nullptr;
+  ibv_recv_wr* bad_receive = nullptr;
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(ibv_post_send(qp, &send, &bad), 0);
+    ASSERT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
+  }
+  EXPECT_THAT(
+      said_of([&] { return ibv_post_send(qp, &send, &bad); }),
+      HasSubstr("the send queue is full: 8 requests (max_send_wr) whose completions were not polled; call "
+                "ibv_poll_cq"));
+  EXPECT_THAT(said_of([&] { return ibv_post_recv(qp, &receive, &bad_receive); }),
+              HasSubstr("the receive queue is full: 8 receives (max_recv_wr); poll the CQ"));
+}
+
+TEST_F(Refusals, of_objects_in_use_and_of_memory_say_what_to_do) {
+  static const char kConstant[64] = "constant";
+  EXPECT_THAT(
+      said_of([&] { return ibv_dealloc_pd(pd); }),
+      HasSubstr("regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them"));
+  EXPECT_THAT(said_of([&] {
+                return ibv_reg_mr(pd, const_cast<char*>(kConstant), 64, IBV_ACCESS_LOCAL_WRITE) == nullptr;
+              }),
+              HasSubstr("or is read-only (a string constant, a const array) and access 0x1 has"));
+  EXPECT_THAT(
+      said_of(
+          [&] { return ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_REMOTE_WRITE) == nullptr; }),
+      HasSubstr(
+          "ibv_reg_mr: access 0x2: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE"));
+}
+
+TEST_F(Refusals, of_changes_with_a_wrong_code_name_the_value) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  bring_up(qp, qp->qp_num);
+  ibv_qp_attr attr{};
+  const uint32_t bytes = 1024;
+  std::memcpy(&attr.path_mtu, &bytes, sizeof attr.path_mtu);
+  attr.timeout = 32;
+  attr.min_rnr_timer = 33;
+  EXPECT_THAT(
+      said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_PATH_MTU); }),
+      HasSubstr("path_mtu must be a code, not a number of bytes: IBV_MTU_256 (1) to IBV_MTU_4096 (5), and "
+                "is 1024"));
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_TIMEOUT); }),
+              HasSubstr("timeout must be a code of 5 bits, 0 to 31, and is 32"));
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER); }),
+              HasSubstr("min_rnr_timer must be a code of 5 bits, 0 to 31, and is 33"));
 }
 
 TEST_F(Refusals, of_changes_name_what_forbids_them) {
