@@ -1,4 +1,5 @@
 """The harness itself: what it reads and what it leaves behind."""
+import importlib
 import json
 import os
 import pathlib
@@ -227,6 +228,17 @@ class RecordsTest(unittest.TestCase):
         """The loop is one assertion, and so is one that unittest evaluates by means of another."""
         _, records = self.run_module(MODULE)
         self.assertEqual(records["test_shows_two"]["asserted"], "SAN-QP-01 SAN-QP-02")
+
+    def test_a_budget_does_not_hide_that_a_path_grows_with_what_is_there(self):
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+        self.addCleanup(sys.path.pop, 0)
+        budget = importlib.import_module("budget")
+        good = {path: 100.0 for path, *_ in budget.RELATIONS} | {other: 100.0 for _, other, _ in budget.RELATIONS}
+        self.assertEqual(list(budget.broken_relations(good)), [])
+        for path, other, factor in budget.RELATIONS:
+            told = list(budget.broken_relations(dict(good, **{path: 100.0 * factor + 1})))
+            self.assertEqual(len(told), 1, path)
+            self.assertIn(f"{path} takes", told[0])
 
     def test_an_expected_failure_fails(self):
         for body in ("self.assertTrue(False)", "pass"):

@@ -365,6 +365,10 @@ TEST_F(SanLmp, SAN_LMP_12_a_remote_access_to_a_page_never_mapped_is_an_event_at_
   test::covers("SAN-LMP-12");
   spaces_.open_qp(owner_.pd);
   const MemoryRegion region = heap();
+  for (const AccessKind kind : {AccessKind::kLocalRead, AccessKind::kLocalWrite})
+    EXPECT_EQ(local(region, effective(kHeap, 2, 32), 8, kind), AccessFault::kNotMapped);
+  pair_.run();
+  EXPECT_TRUE(page_faults().empty()) << "a local access ends with an error instead";
   EXPECT_EQ(write_to(effective(kHeap, 2, 32), region.rkey), WcStatus::kRemoteOperation) << "NAK 5 (C-30)";
   const std::vector<AsyncEvent> events = page_faults();
   ASSERT_EQ(events.size(), 1U);

@@ -267,7 +267,15 @@ TEST_F(Failures, no_receive_is_posted) {
   connect();
   send();
   expect(Reason::kPeerHasNoReceive, Reason::kNoReceive);
+  EXPECT_EQ(of_responder().work, FailedWork::kSend);
   expect_status(WcStatus::kRnrRetryExceeded, Reason::kPeerHasNoReceive);
+}
+
+TEST_F(Failures, no_receive_is_posted_for_immediate_data) {
+  connect();
+  post(request(SendOpcode::kRdmaWriteWithImm));
+  expect(Reason::kPeerHasNoReceive, Reason::kNoReceive);
+  EXPECT_EQ(of_responder().work, FailedWork::kWrite);
 }
 
 /// With seven retries a request waits without limit: it is reported once and continues.
