@@ -8,15 +8,13 @@
 
 #include "adapter/counters.h"
 #include "base/rng.h"
-#include "fabric/link/faulty_cell_port.h"
-#include "fabric/link/link_cell_port.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
 #include "sim/sim_fabric.h"
-#include "sim/tampered_port.h"
 #include "sim/turns.h"
 #include "sim/verbs/cell_text.h"
 #include "sim/verbs/outside.h"
+#include "sim/verbs/port_end.h"
 #include "sim/verbs/program.h"
 #include "sim/verbs/turn_time.h"
 #include "sim/verbs/windows.h"
@@ -59,14 +57,6 @@ class SwitchNode final : public SimNode {
  private:
   SimFabric& fabric_;
   uint32_t index_;
-};
-
-/// One port of an adapter on its link, with the faults above the link.
-struct PortEnd {
-  fabric::MemoryCable* cable = nullptr;
-  std::unique_ptr<fabric::LinkCellPort> port;
-  std::unique_ptr<fabric::FaultyCellPort> faulty;
-  std::unique_ptr<TamperedPort> tampered;
 };
 
 class World final : private SimFabric::Observer, private Outside {
@@ -142,7 +132,6 @@ class World final : private SimFabric::Observer, private Outside {
   [[nodiscard]] Lid free_lid(uint32_t choice);
   void wire(uint32_t link);
   void call_program();
-  void count_faults(const PortEnd& end);
   void turn();
   void advance(int work);
   void change_phase();
@@ -313,21 +302,11 @@ void World::end(Node& node, bool at_once) {
   node.adapter = nullptr;
   at_[place] = nullptr;
   for (const uint32_t link : node.links) {
-    count_faults(ports_[link]);
+    count_faults(ports_[link], outcome_.tally);
     ports_[link] = {};
     fabric_.set_endnode_alive(link + 1, false);
     wire(link);
   }
-}
-
-void World::count_faults(const PortEnd& end) {
-  if (end.faulty == nullptr) return;
-  const fabric::FaultCounts& counts = end.faulty->counts();
-  outcome_.tally("cells lost", counts.dropped);
-  outcome_.tally("cells damaged", counts.corrupted);
-  outcome_.tally("cells doubled", counts.duplicated);
-  outcome_.tally("cells swapped", counts.reordered);
-  outcome_.tally("cells late", counts.delayed);
 }
 
 void World::wire(uint32_t link) {
@@ -587,7 +566,7 @@ Outcome World::run() {
     turn();
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
-  for (const PortEnd& end : ports_) count_faults(end);
+  for (const PortEnd& end : ports_) count_faults(end, outcome_.tally);
   windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();

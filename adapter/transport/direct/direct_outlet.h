@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "adapter/adapter_engine.h"
 #include "adapter/transport/direct/direct_state.h"
 
 namespace weft::adapter {
@@ -20,8 +19,8 @@ inline constexpr uint32_t kNoPlace = ~uint32_t{0};
 
 class DirectOutlet {
  public:
-  explicit DirectOutlet(Engine& engine)
-      : engine_(engine), record_(engine.config.direct != nullptr ? kFifoSlotBytesMax : 0) {}
+  /// @param used  some QP may use a window
+  explicit DirectOutlet(bool used) : record_(used ? kFifoSlotBytesMax : 0) {}
 
   /// Where the data of the next record are put: as many bytes as a record to this peer can have.
   [[nodiscard]] std::span<std::byte> room(DirectPeer& peer) noexcept {
@@ -38,7 +37,6 @@ class DirectOutlet {
   void wait(QueuePair& qp) noexcept;
 
  private:
-  Engine& engine_;
   std::vector<std::byte> record_;
 };
 

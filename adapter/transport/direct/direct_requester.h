@@ -1,6 +1,6 @@
-// adapter/transport/direct/direct_requester.h -- the send queue of a QP over a memory window: writes and reads
-// are moved by the device where the peer's table allows it (NTB-WRITE-02, NTB-READ-02), all other requests go
-// as records (NTB-SEND-01). Takes the peer's answers.
+// adapter/transport/direct/direct_requester.h -- the send queue of a QP over a memory window. The device
+// moves the data of writes and reads where the peer's table allows it (NTB-WRITE-02, NTB-READ-02). All other
+// requests go as records (NTB-SEND-01). Takes the peer's answers.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How it works: a message is executed as its records come, in the order of their numbers. A message without a
-// receive request is answered with an RNR NAK, and all records are dropped until that message comes again.
-// Reads and atomic operations are answered from a queue, because the FIFO may be full. A refusal waits for the
+// How it works: a message is executed as its records come, in the order of their numbers. If a message finds
+// no receive request, it is answered with an RNR NAK, and all records are dropped until it comes again. Reads
+// and atomic operations are answered from a queue, because the FIFO may be full. A refusal waits for the
 // answers of earlier reads.
 #include "adapter/transport/direct/direct_responder.h"
 

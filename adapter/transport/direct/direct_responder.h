@@ -1,5 +1,5 @@
-// adapter/transport/direct/direct_responder.h -- executes the records of a peer's QP in their order: receives,
-// writes and reads through the owner, atomic operations (NTB-RECV-01), and answers them.
+// adapter/transport/direct/direct_responder.h -- executes the records of a peer's QP in their order:
+// receives, writes and reads through the owner, atomic operations (NTB-RECV-01). Answers them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace weft::adapter {
 class DirectResponder {
  public:
   DirectResponder(Engine& engine, CellWriter& writer, DirectOutlet& outlet, DirectKeys& keys) noexcept
-      : engine_(engine), writer_(writer), outlet_(outlet), keys_(keys), placement_(engine, writer) {}
+      : engine_(engine), outlet_(outlet), keys_(keys), placement_(engine, writer) {}
 
   /// Takes a request of the bound peer.
   void take(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
@@ -43,7 +43,6 @@ class DirectResponder {
   void answer_refusal(QueuePair& qp) noexcept;
 
   Engine& engine_;
-  CellWriter& writer_;
   DirectOutlet& outlet_;
   DirectKeys& keys_;
   Placement placement_;

@@ -56,7 +56,7 @@ DirectService::DirectService(Engine& engine, CellWriter& writer)
     : PacketService(engine, writer),
       engine_(engine),
       keys_(engine, peers_),
-      outlet_(engine),
+      outlet_(engine.config.direct != nullptr),
       requester_(engine, writer, outlet_, completer_, PacketService::requester_),
       responder_(engine, writer, outlet_, keys_) {
   if (has_turns()) engine.memory.watch_keys(&keys_);

@@ -1,6 +1,6 @@
 // adapter/transport/direct/direct_service.h -- RC between processes of one machine, over memory windows
-// (docs/window.md). A QP takes this service when it goes to RTR and its peer is on this machine, and leaves it
-// when it no longer receives.
+// (docs/window.md). A QP takes this service when it goes to RTR and its peer is on this machine. When it no
+// longer receives, it leaves the service.
 #pragma once
 
 #include <cstdint>

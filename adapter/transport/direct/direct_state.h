@@ -12,9 +12,9 @@
 
 namespace weft::adapter {
 
-/// How the request in a place of the send queue goes. A message that the device moves waits until all
-/// earlier records are answered, and a record until all earlier DMA has ended: so a QP has only one kind under
-/// way, and its requests take effect in order.
+/// How the request in a place of the send queue goes. DMA waits until all earlier records are answered, and a
+/// record waits until all earlier DMA has ended. So a QP has one kind under way, and its requests take effect
+/// in order.
 enum class DirectWay : uint8_t { kNone, kDma, kRecords };
 
 /// Progress of one request beyond SendWqe.
