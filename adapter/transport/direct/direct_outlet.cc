@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "adapter/queues/qp_list.h"
+
 namespace weft::adapter {
 
 bool DirectOutlet::send(QueuePair& qp, WindowRecord record, uint32_t bytes, uint32_t place) noexcept {

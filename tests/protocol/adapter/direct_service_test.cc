@@ -1,6 +1,7 @@
 // RC over a memory window: what a program sees is what RC over cells gives it, and no cell passes.
 #include <gtest/gtest.h>
 
+#include "messages/window_record.h"
 #include "tests/support/direct_pair.h"
 
 namespace weft::test {
@@ -280,6 +281,111 @@ TEST_F(Direct, a_region_ends_only_when_no_peer_moves_its_data) {
   const auto done = pair.take_completions(0);
   ASSERT_EQ(done.size(), 1U);
   EXPECT_EQ(done[0].status, WcStatus::kRemoteAccess);
+}
+
+TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {
+  QpAttr attr;
+  attr.rnr_retry = 7;
+  attr.min_rnr_timer = 100us;
+  connect({}, attr);
+  post(remote(SendOpcode::kRdmaWrite, 64), 0, 8);
+  pair.run(20);
+  (void)pair.take_completions(0);
+  pair.side(0).fill(0, 64, 9);
+  const auto before = pair.side(1).bytes_at(64, 64);
+  send(1, 0, 64);
+  post(remote(SendOpcode::kRdmaWrite, 64), 0, 64);
+  pair.run(30);
+  EXPECT_EQ(pair.side(1).bytes_at(64, 64), before) << "the Send before it has no receive yet";
+  receive(1, 4096, 64);
+  pair.run(60);
+  EXPECT_EQ(pair.take_completions(0).size(), 2U);
+  EXPECT_EQ(pair.side(1).bytes_at(64, 64), pair.side(0).bytes_at(0, 64));
+}
+
+TEST_F(Direct, a_record_of_the_former_life_is_dropped) {
+  connect();
+  pair.run(20);
+  const uint32_t to = pair.side(0).adapter->qpn(*qps[0]).value();
+  const uint32_t from = pair.side(1).adapter->qpn(*qps[1]).value();
+  const auto gone =
+      encode_window_record({.kind = WindowRecordKind::kGone, .sender_life = 1, .receiver_life = 99});
+  ASSERT_EQ(pair.end(1).send(to, from, gone, 0), fabric::FifoPost::kOk);
+  pair.end(1).flush();
+  pair.run(2);
+  receive(1, 0, 64);
+  send(2, 0, 64);
+  pair.run(20);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
+}
+
+TEST_F(Direct, a_peer_that_fails_with_requests_under_way_costs_the_retries) {
+  QpAttr attr;
+  attr.rnr_retry = 7;
+  attr.min_rnr_timer = 1ms;
+  connect({}, attr);
+  pair.run(20);
+  send(1, 0, 8);  // without a receive
+  pair.run(5);
+  Sge wrong = pair.side(1).sge(0, 8);
+  wrong.lkey = Lkey(77);
+  ASSERT_EQ(pair.post_send(1, *qps[1], {}, {wrong}), PostResult::kOk);
+  pair.run(60, 1ms);
+  EXPECT_EQ(pair.side(1).adapter->query_qp(*qps[1]).state, QpState::kErr);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+}
+
+/// Any record in any order: it costs the QP that the peer names, and no other.
+TEST_F(Direct, a_peer_that_lies_costs_its_own_queue_pair) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    DirectPair world;
+    QpAttr attr;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
+    const auto attacked = world.connect({}, attr);
+    const auto other = world.connect({}, attr);
+    world.run(10);
+    for (uint64_t i = 0; i < 8; ++i)
+      ASSERT_EQ(world.post_recv(0, *attacked[0], i, {world.side(0).sge(512, 64)}), PostResult::kOk);
+    SeededRandom random(seed);
+    const uint32_t to = world.side(0).adapter->qpn(*attacked[0]).value();
+    const uint32_t from = world.side(1).adapter->qpn(*attacked[1]).value();
+    for (int i = 0; i < 400; ++i) {
+      if (world.side(0).adapter->query_qp(*attacked[0]).state == QpState::kRts && random.below(4) == 0) {
+        (void)world.post_send(0, *attacked[0], remote(SendOpcode::kRdmaRead, 0), {});
+        (void)world.post_send(0, *attacked[0], {}, {world.side(0).sge(0, 300)});
+      }
+      WindowRecord lie{.kind = static_cast<WindowRecordKind>(1 + random.below(12)),
+                       .flags = static_cast<uint8_t>(random.below(32)),
+                       .code = static_cast<uint8_t>(random.below(10)),
+                       .timer = static_cast<uint8_t>(random.below(256)),
+                       .number = static_cast<uint32_t>(random.below(6)),
+                       .acknowledged = static_cast<uint32_t>(random.below(8)),
+                       .address = world.side(0).region.addr + random.below(1U << 21),
+                       .key = world.side(0).region.rkey.value() ^ (random.below(3) == 0 ? 1U : 0U),
+                       .total = static_cast<uint32_t>(random.below(300)),
+                       .offset = static_cast<uint32_t>(random.below(40)),
+                       .sender_life = 1,
+                       .receiver_life = static_cast<uint32_t>(random.below(2))};
+      if (random.below(2) == 0) lie.offset = 0;
+      const auto header = encode_window_record(lie);
+      std::vector<std::byte> bytes(header.begin(), header.end());
+      bytes.resize(bytes.size() + random.below(3) * 8 + random.below(100));
+      (void)world.end(1).send(to, from, bytes, 0);
+      world.end(1).flush();
+      world.run(1);
+    }
+    world.side(0).completions.clear();
+    world.side(1).completions.clear();
+    ASSERT_EQ(world.post_recv(1, *other[1], 9, {world.side(1).sge(0, 64)}), PostResult::kOk);
+    ASSERT_EQ(world.post_send(0, *other[0], {.wr_id = 77}, {world.side(0).sge(0, 64)}), PostResult::kOk);
+    world.run(50);
+    const auto& done = world.side(0).completions;
+    EXPECT_TRUE(std::any_of(done.begin(), done.end(), [](const WorkCompletion& entry) {
+      return entry.wr_id == 77 && entry.status == WcStatus::kSuccess;
+    })) << seed;
+  }
 }
 
 TEST_F(Direct, the_window_ends_with_its_last_queue_pair) {
