@@ -103,6 +103,7 @@ constexpr std::array kRules{
                "sq_psn of each side must be rq_psn of the other"},
     ReasonRule{Reason::kPortDown, "the port has been down for 10 s", "weft status: the switch has ended"},
     ReasonRule{Reason::kLidChanged, "the port has another LID than when the request left", "connect again"},
+    ReasonRule{Reason::kWindowFailed, "the memory window could not move the data", "connect again"},
 
     ReasonRule{Reason::kUnsupported, "the service of the QP does not have this operation",
                "UC has no reads and atomics, UD has only sends"},

@@ -77,6 +77,7 @@ enum class Reason : uint16_t {
   kPeerOtherPsn = 0x603,
   kPortDown = 0x604,
   kLidChanged = 0x605,
+  kWindowFailed = 0x606,
 
   // A message of the peer that this side refuses.
   kUnsupported = 0x701,
