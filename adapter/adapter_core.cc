@@ -28,8 +28,10 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       no_cq(1),
       numbers(config.limits.queue_pairs, engine.qps.places(), random),
       protocols(config.limits.raw_protocols),
-      reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))) {
+      reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))),
+      direct_(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
   cqs.reserve(config.limits.completion_queues);
+  if (direct_ != nullptr && reliable_ != nullptr) direct_->fall_back_to(*reliable_);
 }
 
 void AdapterCore::attach(fabric::CellPort& link) {
@@ -368,11 +370,10 @@ void AdapterCore::fail_qp(QueuePair& qp, Reason reason) noexcept {
 
 Instant AdapterCore::deadline() const noexcept {
   // QPs that wait for credit are woken by the link.
-  const bool ready =
-      !engine.schedule.sends.empty() || !engine.schedule.acks_now.empty() || services.want_turn();
+  const bool ready = !engine.schedule.sends.empty() || !engine.schedule.acks_now.empty();
   if (ready || sweep_left_ != 0 || engine.overrun_news || engine.schedule.more_to_wake())
     return Instant::min();
-  Instant at = engine.timers.earliest();
+  Instant at = std::min(engine.timers.earliest(), services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
@@ -481,7 +482,10 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
 void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {
   const QpState to = qp.state;
   if (to == QpState::kReset) forget_everything(engine, qp);
-  if (to == QpState::kRtr && from == QpState::kInit) start_receiving(engine, qp);
+  if (to == QpState::kRtr && from == QpState::kInit) {
+    start_receiving(engine, qp);
+    if (qp.row == &kRcRow && direct_ != nullptr) direct_->offer(qp);
+  }
   if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;
   if (to == QpState::kSqd && from == QpState::kRts) qp.service->drain(qp);
@@ -490,7 +494,11 @@ void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {
     flush_all(engine, qp);
   }
   if (qp.abilities().execute_send) engine.schedule.want_send(qp);
-  if (!qp.abilities().receive) qp.service->forget(qp);
+  if (qp.abilities().receive) {
+    qp.service->modified(qp);
+  } else {
+    qp.service->forget(qp);
+  }
 }
 
 }  // namespace weft::adapter

@@ -10,6 +10,7 @@
 #include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
 #include "adapter/transport/cell_writer.h"
+#include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 #include "adapter/transport/services.h"
 
@@ -105,6 +106,7 @@ class AdapterCore {
   }
 
   ReliableService* reliable_;  // service of kRcRow, if the adapter has it
+  DirectService* direct_;      // service of kRcDirectRow, likewise
   // A sweep informs every QP of a change, from the last of QpTable::all() down to the first.
   size_t sweep_left_ = 0;
   bool sweep_again_ = false;  // another change came during a sweep

@@ -11,6 +11,7 @@
 namespace weft::adapter {
 
 class CompletionQueue;
+class DirectPaths;
 class QueuePair;
 class SharedReceiveQueue;
 struct ServiceRow;
@@ -55,6 +56,8 @@ struct AdapterConfig {
   /// The adapter's transport services, a table that must outlive it. Empty: all services of the product
   /// (adapter/transport/services.h).
   std::span<const ServiceRow* const> services{};
+  /// Memory windows to peers on this machine; outlives the adapter. Null: all cells pass through a switch.
+  DirectPaths* direct = nullptr;
 };
 
 /// Any QP number: a random one is chosen (decisions section 4). Not a valid 24-bit number.

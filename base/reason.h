@@ -68,6 +68,7 @@ enum class Reason : uint8_t {
   kPeerOtherPsn,
   kPortDown,
   kLidChanged,
+  kWindowFailed,
 
   // A message of the peer that this side refuses.
   kUnsupported,

@@ -139,6 +139,8 @@ constexpr std::array kRules{
                "weft status: the switch has ended"},
     ReasonRule{Reason::kLidChanged, 0x605, WcStatus::kRetryExceeded, 0,
                "the port has another LID than when the request left", "connect again"},
+    ReasonRule{Reason::kWindowFailed, 0x606, WcStatus::kRetryExceeded, 0,
+               "the memory window could not move the data", "connect again"},
 
     ReasonRule{Reason::kUnsupported, 0x701, WcStatus::kSuccess, 0,
                "the service of the QP does not have this operation",

@@ -28,6 +28,8 @@ constexpr const char* kConfined =
     "reg_mr: the protection domain is a user process's: it names memory by effective addresses "
     "(reg_addresses)";
 
+constexpr const char* kMoving = "a peer on this machine is moving data of the region; try again";
+
 /// Translation for a grant in pages whose entry no longer has one: finds no memory.
 class Nowhere final : public Translation {
  public:
@@ -243,6 +245,7 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   const bool keeps_keys = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries().free_count() == 0)
     return Refusal{Reason::kTableFull, "rereg_mr: no free key for remote rights; deregister something"};
+  if (!may_end(index)) return Refusal{Reason::kBusy, kMoving};
 
   end_grants();
   if (with_window && !had_window) region->implicit = entries().take({.pd = plan.pd});
@@ -350,6 +353,7 @@ Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
     return Refusal{Reason::kNoSuchKey, "dereg_mr: not the LKey of a region"};
   if (region->has_windows())
     return Refusal{Reason::kBusy, "dereg_mr: windows are bound to the region; unbind them first"};
+  if (!may_end(index)) return Refusal{Reason::kBusy, kMoving};
   end_grants();
   if (region->implicit != kNoEntry) entries().release(region->implicit);
   entries().release(index);
@@ -450,6 +454,21 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
                   .touched = entry->touched,
                   .bound_windows = region ? entry->tied : 0,
                   .att = att_of(entry->backing)};
+}
+
+std::optional<MemoryRange> MemoryTable::own_range(PdId pd, Rkey key) const noexcept {
+  TptEntries::Admitted found;
+  if (entries().admit(pd, key.value(), EntryType::kWindow, found) != AccessFault::kNone) return std::nullopt;
+  const TableEntry& entry = *found.entry;
+  const bool of_region = entry.one_key || entry.implicit != kNoEntry;
+  const TableEntry& region = entry.one_key ? entry : entries().at(entry.region);
+  const bool plain = of_region && !region.by_request && !has(entry.rights, Access::kOneShot);
+  if (!plain || entry.backing.translation != nullptr || entry.backing.origin != entry.start)
+    return std::nullopt;
+  return MemoryRange{.start = entry.start,
+                     .length = entry.length,
+                     .read = has(entry.rights, Access::kRemoteRead),
+                     .write = has(entry.rights, Access::kRemoteWrite)};
 }
 
 void MemoryTable::show_range(uint32_t key, uint64_t& start, uint64_t& length) const noexcept {

@@ -72,6 +72,25 @@ struct RegionChange {
   RegisterOptions options{};  // with `memory`
 };
 
+/// Memory of this process that a key opens without conditions that only the table can check.
+struct MemoryRange {
+  uint64_t start = 0;  // an address of this process, and the one that peers name
+  uint64_t length = 0;
+  bool read = false;  // remote rights
+  bool write = false;
+};
+
+/// Knows which keys peers use without asking the table (memory windows, docs/window.md).
+class KeyWatcher {
+ public:
+  /// A region with this remote key is about to end or to change. False: a peer may still be moving its data,
+  /// and the caller has to try again later.
+  [[nodiscard]] virtual bool may_end(Rkey key) noexcept = 0;
+
+ protected:
+  ~KeyWatcher() = default;
+};
+
 /// Is informed of accesses to memory that has gone, if such accesses succeed.
 class GoneMemory {
  public:
@@ -202,6 +221,12 @@ class MemoryTable final : public WindowTable {
   /// is changed.
   [[gnu::cold]] void show_range(uint32_t key, uint64_t& start, uint64_t& length) const noexcept;
 
+  /// The range of a key of `pd`; empty for one-shot keys, windows that a program has bound, regions that work
+  /// requests register, and memory that has other addresses for peers or lies in pages.
+  [[nodiscard]] std::optional<MemoryRange> own_range(PdId pd, Rkey key) const noexcept;
+  /// `watcher` is asked before a region ends. It outlives the table's last such call.
+  void watch_keys(KeyWatcher* watcher) noexcept { watcher_ = watcher; }
+
   /// True while no region, window or key uses the PD.
   [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
 
@@ -240,7 +265,13 @@ class MemoryTable final : public WindowTable {
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;
   [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;
 
+  /// False while a peer may be moving data of this region.
+  [[nodiscard]] bool may_end(uint32_t index) const noexcept {
+    return watcher_ == nullptr || watcher_->may_end(describe(index).rkey);
+  }
+
   GoneMemory* gone_ = nullptr;
+  KeyWatcher* watcher_ = nullptr;
   std::unordered_set<PdId, StrongIdHash> confined_;  // PDs of user processes
 };
 

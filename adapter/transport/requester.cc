@@ -256,7 +256,6 @@ void Requester::fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) 
   completer_.retire(qp);
 }
 
-/// The fault of a WQE whose data segments failed a check.
 SendFault Requester::bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
   const Sge* segment = writer_.find_bad_segment(qp, wqe, kind);
   AccessFault fault = writer_.fault_of(qp.config.pd, segment, kind);

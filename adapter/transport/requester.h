@@ -22,6 +22,14 @@ class Requester {
   /// True while run() can do something without waiting for an acknowledgement or a timer.
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
 
+  /// Executes the request at the head of the send queue, which moves no data. False when no further request
+  /// may run now.
+  [[nodiscard]] bool run_local(QueuePair& qp, SendWqe& wqe) noexcept {
+    return execute_local(qp, wqe) == Step::kAgain && qp.abilities().finish_send;
+  }
+  /// The fault of a WQE whose data segments failed a check.
+  [[gnu::cold, nodiscard]] SendFault bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
+
  private:
   // Result of taking the next WQE. kPacket: a packet was made; kAgain: look at the next WQE.
   enum class Step : uint8_t { kPacket, kAgain, kStop };
@@ -36,7 +44,6 @@ class Requester {
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   void finish_local(QueuePair& qp, SendWqe& wqe) noexcept;
   [[gnu::cold]] void fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept;
-  [[gnu::cold, nodiscard]] SendFault bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
   [[gnu::cold, nodiscard]] SendFault unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept;
   uint32_t send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept;
 

@@ -86,6 +86,8 @@ class Service {
   [[nodiscard]] virtual bool owes_now(const QueuePair& /*qp*/) const noexcept { return false; }
   /// The QP ends: acknowledges its received data once more, without a guarantee.
   virtual void say_last_words(QueuePair& /*qp*/) noexcept {}
+  /// The program has changed attributes of a QP that receives.
+  virtual void modified(QueuePair& /*qp*/) noexcept {}
   /// The doorbell rang while a message waited for a receive WQE.
   virtual void receive_posted(QueuePair& /*qp*/) noexcept {}
 
@@ -100,8 +102,8 @@ class Service {
   /// cells.
   [[nodiscard]] virtual bool has_turns() const noexcept { return false; }
   virtual uint32_t run_turn() noexcept { return 0; }
-  /// run_turn() has something to do now.
-  [[nodiscard]] virtual bool wants_turn() const noexcept { return false; }
+  /// When run_turn() has something to do; kNever: after the next event.
+  [[nodiscard]] virtual Instant next_turn() const noexcept { return kNever; }
 };
 
 }  // namespace weft::adapter

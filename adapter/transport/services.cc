@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/raw/raw_service.h"
 #include "adapter/transport/rd/rd_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
@@ -10,8 +11,8 @@
 namespace weft::adapter {
 namespace {
 
-constexpr std::array<const ServiceRow*, 7> kServices{&kRcRow,  &kUcRow,      &kUdRow,     &kRdRow,
-                                                     &kRawRow, &kXrcSendRow, &kXrcRecvRow};
+constexpr std::array<const ServiceRow*, 8> kServices{&kRcRow,  &kUcRow,      &kUdRow,      &kRdRow,
+                                                     &kRawRow, &kXrcSendRow, &kXrcRecvRow, &kRcDirectRow};
 
 }  // namespace
 

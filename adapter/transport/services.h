@@ -32,8 +32,10 @@ class Services {
     for (Service* service : turning_) cells += service->run_turn();
     return cells;
   }
-  [[nodiscard]] bool want_turn() const noexcept {
-    return std::any_of(turning_.begin(), turning_.end(), [](const Service* s) { return s->wants_turn(); });
+  [[nodiscard]] Instant next_turn() const noexcept {
+    Instant at = kNever;
+    for (const Service* service : turning_) at = std::min(at, service->next_turn());
+    return at;
   }
 
  private:

@@ -86,6 +86,12 @@ void draw_long(PlanDraw& draw, Plan& plan) {
   plan.cell_faults.drop_ppm = std::min(plan.cell_faults.drop_ppm, 5 * kPercent);
 }
 
+/// One steady world in two has adapters on one machine.
+void draw_windows(PlanDraw draw, Plan& plan) {
+  if (plan.unsteady() || !draw.chance(2)) return;
+  plan.direct = draw.chance(2) ? (1U << plan.adapters) - 1 : draw.below(1U << plan.adapters);
+}
+
 }  // namespace
 
 bool Plan::loses() const noexcept {
@@ -121,6 +127,7 @@ Plan make_plan(uint64_t seed) {
   if (renames.chance(5)) plan.rename_ppm = renames.between(2'000, 30'000);
   PlanDraw crashes(seed ^ 0x6372'6173'6865ULL);
   if (crashes.chance(5)) plan.crash_ppm = crashes.between(2'000, 15'000);
+  draw_windows(PlanDraw(seed ^ 0x7769'6e64'6f77ULL), plan);
   return plan;
 }
 

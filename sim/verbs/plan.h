@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "fabric/link/fault_config.h"
+#include "fabric/window/memory_device.h"
 #include "sim/world_plan.h"
 
 namespace weft::sim::verbs {
@@ -35,10 +36,12 @@ struct Plan {
   uint32_t partition_ppm = 0;
   uint32_t migration_ppm = 0;
   uint32_t life_ppm = 0;
-  uint32_t rename_ppm = 0;      // gives ports other LIDs and GUIDs
-  uint32_t crash_ppm = 0;       // kills switches, which come back
-  uint32_t vacant = 0;          // a bit for each adapter that is absent at first
-  uint32_t long_bytes_max = 0;  // longest of the occasional long RDMA writes and reads; 0: there are none
+  uint32_t rename_ppm = 0;       // gives ports other LIDs and GUIDs
+  uint32_t crash_ppm = 0;        // kills switches, which come back
+  uint32_t vacant = 0;           // a bit for each adapter that is absent at first
+  uint32_t direct = 0;           // a bit for each adapter whose process shares a machine with the others
+  fabric::DmaFaults dma_faults;  // of the windows between them
+  uint32_t long_bytes_max = 0;   // longest of the occasional long RDMA writes and reads; 0: there are none
 
   /// True if cells are lost above the links.
   [[nodiscard]] bool loses_cells() const noexcept;

@@ -8,17 +8,16 @@
 
 #include "adapter/counters.h"
 #include "base/rng.h"
-#include "fabric/link/faulty_cell_port.h"
-#include "fabric/link/link_cell_port.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
 #include "sim/sim_fabric.h"
-#include "sim/tampered_port.h"
 #include "sim/turns.h"
 #include "sim/verbs/cell_text.h"
 #include "sim/verbs/outside.h"
+#include "sim/verbs/port_end.h"
 #include "sim/verbs/program.h"
 #include "sim/verbs/turn_time.h"
+#include "sim/verbs/windows.h"
 
 namespace weft::sim::verbs {
 namespace {
@@ -60,14 +59,6 @@ class SwitchNode final : public SimNode {
   uint32_t index_;
 };
 
-/// One port of an adapter on its link, with the faults above the link.
-struct PortEnd {
-  fabric::MemoryCable* cable = nullptr;
-  std::unique_ptr<fabric::LinkCellPort> port;
-  std::unique_ptr<fabric::FaultyCellPort> faulty;
-  std::unique_ptr<TamperedPort> tampered;
-};
-
 class World final : private SimFabric::Observer, private Outside {
  public:
   World(const Plan& plan, const RunOptions& options)
@@ -75,9 +66,13 @@ class World final : private SimFabric::Observer, private Outside {
         options_(options),
         random_(plan.seed),
         link_random_(plan.seed ^ 0x6c69'6e6bULL),
+        window_random_(plan.seed ^ 0x7769'6e64ULL),
         fabric_(plan_.fabric, link_random_, *this),
+        model_(plan_, nodes_, outcome_.tally),
         turns_(random_, plan.skip_ppm),
-        model_(plan_, nodes_, outcome_.tally) {
+        windows_(
+            plan_.adapters, plan_.dma_faults, window_random_, [this](Lid lid) { return neighbour_with(lid); },
+            [this](uint32_t place) { turns_.wake(place); }) {
     build();
   }
   World(const World&) = delete;
@@ -127,6 +122,7 @@ class World final : private SimFabric::Observer, private Outside {
   void end(Node& node, bool at_once) override;
 
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
+  [[nodiscard]] uint32_t neighbour_with(Lid lid) noexcept;
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
   void return_switches();
@@ -136,7 +132,6 @@ class World final : private SimFabric::Observer, private Outside {
   [[nodiscard]] Lid free_lid(uint32_t choice);
   void wire(uint32_t link);
   void call_program();
-  void count_faults(const PortEnd& end);
   void turn();
   void advance(int work);
   void change_phase();
@@ -164,9 +159,13 @@ class World final : private SimFabric::Observer, private Outside {
   Outcome outcome_;
   SeededRandom random_;
   SeededRandom link_random_;
+  SeededRandom window_random_;
   Instant now_{};
   SimFabric fabric_;
   std::vector<PortEnd> ports_;
+  Model model_;
+  Turns turns_;
+  Windows windows_;  // outlives the adapters
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
   std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
   std::vector<Node*> at_;                                           // in the order of adapters_
@@ -176,8 +175,6 @@ class World final : private SimFabric::Observer, private Outside {
   std::vector<NewName> names_;  // names that ports get when their links are whole again
   std::vector<Return> returns_;
   uint16_t lids_ = 0;  // number of LIDs ever used
-  Turns turns_;
-  Model model_;
   std::unique_ptr<Program> program_;
   Phase phase_ = Phase::kProgram;
   Instant phase_end_ = kNever;
@@ -233,6 +230,15 @@ std::vector<uint32_t> World::links_of(uint32_t place) const {
   return links;
 }
 
+/// The place of the adapter on the same machine that has this LID.
+uint32_t World::neighbour_with(Lid lid) noexcept {
+  for (uint32_t link = 0; link < plan_.adapter_of.size(); ++link) {
+    const uint32_t place = plan_.adapter_of[link];
+    if (model_.links().lid(link) == lid && (plan_.direct >> place & 1) != 0 && lives(place)) return place;
+  }
+  return Windows::kNowhere;
+}
+
 std::vector<uint32_t> World::free_places() const {
   std::vector<uint32_t> places;
   for (uint32_t place = 0; place < plan_.adapters; ++place) {
@@ -255,6 +261,7 @@ Node& World::begin(uint32_t place) {
   config.limits.shared_receive_queues = 8;
   config.limits.protection_domains = 8;
   config.limits.keys = 4096;
+  if ((plan_.direct >> place & 1) != 0) config.direct = &windows_.paths_of(place);
   uint64_t secret = plan_.seed * 64 + number;
   if (options_.saboteur != nullptr) options_.saboteur->on_birth(place, secret);
   adapter_random_.push_back(std::make_unique<SeededRandom>(secret));
@@ -290,25 +297,16 @@ Node& World::begin(uint32_t place) {
 void World::end(Node& node, bool at_once) {
   const uint32_t place = node.place;
   if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last cells leave
+  windows_.dies(place);
   adapters_[place].reset();
   node.adapter = nullptr;
   at_[place] = nullptr;
   for (const uint32_t link : node.links) {
-    count_faults(ports_[link]);
+    count_faults(ports_[link], outcome_.tally);
     ports_[link] = {};
     fabric_.set_endnode_alive(link + 1, false);
     wire(link);
   }
-}
-
-void World::count_faults(const PortEnd& end) {
-  if (end.faulty == nullptr) return;
-  const fabric::FaultCounts& counts = end.faulty->counts();
-  outcome_.tally("cells lost", counts.dropped);
-  outcome_.tally("cells damaged", counts.corrupted);
-  outcome_.tally("cells doubled", counts.duplicated);
-  outcome_.tally("cells swapped", counts.reordered);
-  outcome_.tally("cells late", counts.delayed);
 }
 
 void World::wire(uint32_t link) {
@@ -431,6 +429,7 @@ int World::poll_adapter(uint32_t place, Instant now) noexcept {
 }
 
 bool World::adapter_disturbed(uint32_t place) const noexcept {
+  if (windows_.rings(place, now_)) return true;
   return std::any_of(ports_.begin(), ports_.end(), [&](const PortEnd& end) {
     const auto link = static_cast<size_t>(&end - ports_.data());
     if (plan_.adapter_of[link] != place || end.cable == nullptr) return false;
@@ -567,7 +566,8 @@ Outcome World::run() {
     turn();
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
-  for (const PortEnd& end : ports_) count_faults(end);
+  for (const PortEnd& end : ports_) count_faults(end, outcome_.tally);
+  windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();
   outcome_.ended = now_;

@@ -118,17 +118,22 @@ class AdapterSides {
   void remove_sides() { sides.clear(); }
   /// The next side, whose adapter gets `port`.
   void add_side(fabric::CellPort& port, const adapter::AdapterLimits& limits = {}, bool verify_cells = false,
-                std::span<const adapter::ServiceRow* const> services = {}) {
+                std::span<const adapter::ServiceRow* const> services = {},
+                adapter::DirectPaths* direct = nullptr) {
     const uint64_t index = sides.size();
     PairSide& side = sides.emplace_back(11 * (index + 1));
-    const adapter::AdapterConfig config{
-        .guid = Guid(0x1001 + index), .limits = limits, .verify_cells = verify_cells, .services = services};
+    const adapter::AdapterConfig config{.guid = Guid(0x1001 + index),
+                                        .limits = limits,
+                                        .verify_cells = verify_cells,
+                                        .services = services,
+                                        .direct = direct};
     side.adapter = std::make_unique<adapter::ChannelAdapter>(config, side.random);
     side.adapter->attach(port);
     side.pd = side.adapter->alloc_pd().value();
     side.cq = side.adapter->create_cq(1024).value();
     const adapter::Access all = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
-                                adapter::Access::kRemoteRead | adapter::Access::kWindowBind;
+                                adapter::Access::kRemoteRead | adapter::Access::kRemoteAtomic |
+                                adapter::Access::kWindowBind;
     side.region = side.adapter->memory().reg_mr(side.pd, side.memory, all).value();
   }
   [[nodiscard]] virtual Instant now() const = 0;

@@ -70,7 +70,7 @@ class RdService final : public PacketService {
   [[nodiscard]] bool has_turns() const noexcept override { return true; }
   uint32_t run_turn() noexcept override;
   /// An acknowledgement is new. One that found no credit or no link waits until that changes.
-  [[nodiscard]] bool wants_turn() const noexcept override { return acks_ready_; }
+  [[nodiscard]] Instant next_turn() const noexcept override { return acks_ready_ ? Instant::min() : kNever; }
 
  private:
   [[nodiscard]] bool may_reuse(const RdContext& context) const noexcept;

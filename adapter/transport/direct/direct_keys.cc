@@ -1,0 +1,51 @@
+#include "adapter/transport/direct/direct_keys.h"
+
+#include <new>
+
+namespace weft::adapter {
+
+void DirectKeys::used(QueuePair& qp, Rkey key) noexcept {
+  DirectPeer& peer = *direct_of(qp).peer;
+  if (peer.mixed || !peer.open()) return;
+  const std::optional<MemoryRange> range = engine_.memory.own_range(qp.config.pd, key);
+  if (!range) return;
+  const WindowEntry entry{
+      .start = range->start,
+      .length = range->length,
+      .rights = (range->read ? uint32_t{kTableRead} : 0U) | (range->write ? uint32_t{kTableWrite} : 0U),
+      .key = key.value()};
+  if (entry.rights == 0) return;
+  try {
+    const auto [place, added] = peer.shown.try_emplace(key.value(), 0);
+    if (!added) return;
+    if (peer.path->end().own().publish(entry) != fabric::PublishResult::kOk) peer.shown.erase(place);
+  } catch (const std::bad_alloc&) {  // the key stays one through the owner
+  }
+}
+
+void DirectKeys::withdraw_all(DirectPeer& peer) noexcept {
+  if (!peer.open()) return;
+  for (auto& [key, generation] : peer.shown) {
+    if (generation == 0) generation = peer.path->end().own().withdraw(key);
+  }
+}
+
+bool DirectKeys::settled(DirectPeer& peer, uint32_t key) noexcept {
+  const auto found = peer.shown.find(key);
+  if (found == peer.shown.end()) return true;
+  fabric::OwnWindow& own = peer.path->end().own();
+  if (found->second == 0) found->second = own.withdraw(key);
+  if (!own.settled(found->second)) return false;
+  peer.shown.erase(found);
+  return true;
+}
+
+bool DirectKeys::may_end(Rkey key) noexcept {
+  bool all = true;
+  for (const auto& peer : peers_) {
+    if (peer->path->state() == DirectPath::State::kOpen) all &= settled(*peer, key.value());
+  }
+  return all;
+}
+
+}  // namespace weft::adapter

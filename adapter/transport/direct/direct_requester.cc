@@ -1,0 +1,539 @@
+// How it works: `DirectQp::next` goes over the places of the send queue. Normally it is sq.started and each
+// step starts the next request. After an RNR NAK, or when the device could not move a request's data, it goes
+// back, and the places whose parts have not left are sent again. The device moves data only while no record
+// of the QP waits for its answer, and a record leaves only when no access is under way. So requests take
+// effect in the order of posting.
+#include "adapter/transport/direct/direct_requester.h"
+
+#include <algorithm>
+
+#include "adapter/memory/guarded_copy.h"
+#include "adapter/transport/pieces.h"
+#include "adapter/transport/rnr_timer.h"
+#include "messages/transport_headers.h"
+
+namespace weft::adapter {
+namespace {
+
+[[nodiscard]] bool is_write(const SendWqe& wqe) noexcept {
+  return wqe.rule->opcode == SendOpcode::kRdmaWrite || wqe.rule->opcode == SendOpcode::kRdmaWriteWithImm;
+}
+[[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
+  return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
+}
+/// True when number `a` is that of an earlier message than `b`.
+[[nodiscard]] bool is_before(uint32_t a, uint32_t b) noexcept {
+  return static_cast<int32_t>(a - b) < 0;
+}
+
+}  // namespace
+
+uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
+  if (engine_.now < qp.tx.rnr_until) return 0;
+  uint32_t steps = 0;
+  while (steps < budget && qp.abilities().finish_send && step(qp) == Step::kAgain) ++steps;
+  return steps;
+}
+
+bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
+  const DirectQp& direct = direct_of(qp);
+  if (direct.waits || engine_.now < qp.tx.rnr_until) return false;
+  if (!direct.ready) return may_start(qp) && !qp.sq.at(qp.sq.started).rule->moves_data();
+  return direct.next < qp.sq.started || may_start(qp);
+}
+
+/// The request at sq.started may be started or gone on with.
+bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
+  const SendSide& tx = qp.tx;
+  const DirectQp& direct = direct_of(qp);
+  if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
+  const SendWqe& wqe = qp.sq.at(qp.sq.started);
+  const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
+  const bool fenced =
+      !wqe.started && (wqe.flags & kSendFence) != 0 && (direct.reads != 0 || direct.accesses != 0);
+  if (!may || fenced) return false;
+  return wqe.rule->work != SendWork::kInvalidate || qp.sq.done == qp.sq.started;
+}
+
+DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
+  DirectQp& direct = direct_of(qp);
+  const uint64_t place = direct.next;
+  SendWqe& wqe = qp.sq.at(place);
+  if (place == qp.sq.started) {
+    if (!may_start(qp)) return Step::kStop;
+    if (!wqe.rule->moves_data()) {
+      const bool again = local_.run_local(qp, wqe);
+      direct.next = qp.sq.started;
+      return again ? Step::kAgain : Step::kStop;
+    }
+    if (!direct.ready) {
+      watch_silence(qp);
+      return Step::kStop;
+    }
+    if (!wqe.started && !begin(qp, wqe)) return Step::kStop;
+  } else if (wqe.done || direct.message(place).posted) {
+    ++direct.next;
+    return Step::kAgain;
+  }
+  return direct.message(place).way == DirectWay::kDma ? move(qp, place) : post_records(qp, place);
+}
+
+/// Checks a request and chooses its way. False when it has failed.
+bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
+  DirectQp& direct = direct_of(qp);
+  const uint64_t place = qp.sq.started;
+  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  wqe.started = true;
+  direct.message(place) = {.way = way_of(qp, wqe)};
+  if (!writer_.check_segments(qp, place, kind)) {
+    fail(qp, place, local_.bad_segment(qp, place, kind));
+  } else if (wqe.rule->is_read() && qp.attr.max_rd_atomic == 0) {
+    fail(qp, place, {Reason::kNoReadsAllowed});
+  } else {
+    return true;
+  }
+  return false;
+}
+
+DirectWay DirectRequester::way_of(const QueuePair& qp, const SendWqe& wqe) const noexcept {
+  const uint8_t grants = direct_of(qp).grants;
+  const bool dma = is_write(wqe) ? (grants & kGrantWrite) != 0
+                                 : wqe.rule->work == SendWork::kRead && (grants & kGrantRead) != 0;
+  return dma ? DirectWay::kDma : DirectWay::kRecords;
+}
+
+// ---- moved by the device --------------------
+
+DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  const SendWqe& wqe = qp.sq.at(place);
+  if (direct.unanswered != 0) return Step::kStop;  // the answer gives the QP a turn
+  if (wqe.cut < wqe.length) return move_pieces(qp, place);
+  DirectMessage& message = direct.message(place);
+  if (wqe.rule->has_imm) {  // the record leaves when the data are there
+    message.moved = true;
+    message.way = DirectWay::kRecords;
+    return Step::kAgain;
+  }
+  const bool ended = message.accesses == 0;
+  pass_on(qp, place);
+  if (ended) {
+    qp.sq.at(place).done = true;
+    completer_.retire(qp);
+  }
+  return Step::kAgain;
+}
+
+DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place) noexcept {
+  std::array<Piece, kDirectPieces> pieces;
+  const uint32_t count = find_pieces(qp, place, pieces);
+  if (count == 0) {
+    const AccessKind kind =
+        qp.sq.at(place).rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+    fail(qp, place, local_.bad_segment(qp, place, kind));
+    return Step::kStop;
+  }
+  for (uint32_t i = 0; i < count && direct_of(qp).message(place).way == DirectWay::kDma; ++i) {
+    if (post_access(qp, place, pieces[i]) == Step::kStop) return Step::kStop;
+  }
+  return Step::kAgain;
+}
+
+DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place,
+                                                   const Piece& piece) noexcept {
+  DirectQp& direct = direct_of(qp);
+  DirectMessage& message = direct.message(place);
+  SendWqe& wqe = qp.sq.at(place);
+  const fabric::WindowAccess access{
+      .kind = wqe.rule->is_read() ? fabric::DmaKind::kRead : fabric::DmaKind::kWrite,
+      .key = wqe.rkey.value(),
+      .remote = wqe.remote_addr + wqe.cut,
+      .local = piece.at,
+      .bytes = piece.bytes,
+      .cookie = cookie_of(direct.id, static_cast<uint32_t>(place))};
+  switch (direct.peer->path->end().access(access)) {
+    case fabric::AccessPost::kPosted:
+      wqe.cut += static_cast<uint32_t>(piece.bytes);
+      ++message.accesses;
+      ++direct.accesses;
+      return Step::kAgain;
+    case fabric::AccessPost::kWait:
+      direct.peer->waits_for_table = true;
+      [[fallthrough]];
+    case fabric::AccessPost::kFull:
+      outlet_.wait(qp);
+      return Step::kStop;
+    case fabric::AccessPost::kThroughOwner:
+    case fabric::AccessPost::kRefused:  // nothing has moved; the owner refuses it and knows of it
+      message.way = DirectWay::kRecords;
+      wqe.cut = 0;
+      return Step::kAgain;
+    case fabric::AccessPost::kDown:
+      break;
+  }
+  return Step::kStop;
+}
+
+uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<Piece> out) noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  const uint32_t rest = std::min(wqe.length - wqe.cut, kDirectBytesPerTurn);
+  uint32_t count = 0;
+  const auto add = [&](std::byte* at, uint64_t bytes) {
+    while (bytes != 0 && count < out.size()) {
+      const uint64_t part = std::min<uint64_t>(bytes, kDirectAccessBytes);
+      out[count++] = {at, part};
+      at += part;
+      bytes -= part;
+    }
+  };
+  if ((wqe.flags & kSendInline) != 0) {
+    add(qp.sq.inline_data(place) + wqe.cut, rest);
+    return count;
+  }
+  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  const AccessFault fault = for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
+                                           {wqe.cut, rest}, kind, add);
+  return fault == AccessFault::kNone ? count : 0;
+}
+
+void DirectRequester::access_ended(QueuePair& qp, uint32_t low, fabric::DmaStatus status) noexcept {
+  DirectQp& direct = direct_of(qp);
+  --direct.accesses;
+  uint64_t place = 0;
+  if (!place_from(qp, low, place)) return;
+  DirectMessage& message = direct.message(place);
+  SendWqe& wqe = qp.sq.at(place);
+  --message.accesses;
+  if (status == fabric::DmaStatus::kPeerGone) return;  // window_ended() follows
+  if (status != fabric::DmaStatus::kGood) {
+    // Memory of the peer that is not there: only its owner can tell what follows.
+    const bool no_memory = status == fabric::DmaStatus::kNoMemory;
+    if (!no_memory && message.dma_failures++ >= qp.attr.retry_count)
+      return fail(qp, place, {Reason::kWindowFailed});
+    if (no_memory) message.way = DirectWay::kRecords;
+    message.posted = message.moved = false;
+    wqe.cut = 0;
+    direct.next = std::min(direct.next, place);
+  } else if (message.posted && message.accesses == 0 && !wqe.done) {
+    wqe.done = true;
+    completer_.retire(qp);
+  }
+  engine_.schedule.want_send(qp);
+}
+
+// ---- records --------------------
+
+void DirectRequester::number(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  DirectMessage& message = direct.message(place);
+  if (message.numbered) return;
+  message.numbered = true;
+  message.number = direct.next_number++;
+  if (direct.unanswered == 0) {
+    direct.answered_to = place;
+    qp.tx.progress_at = engine_.now;
+  }
+  ++direct.unanswered;
+  direct.reads += qp.sq.at(place).rule->is_read() ? 1U : 0U;
+  watch_silence(qp);
+}
+
+WindowRecord DirectRequester::record_of(const QueuePair& qp, uint64_t place) const noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  WindowRecord record{.number = direct_of(qp).message(place).number,
+                      .immediate = wqe.rule->invalidates ? wqe.rkey.value() : wqe.imm,
+                      .total = wqe.length};
+  if (wqe.rule->has_imm) record.flags |= wqe.rule->invalidates ? kRecordInvalidates : kRecordImmediate;
+  if ((wqe.flags & kSendSolicited) != 0) record.flags |= kRecordSolicited;
+  if (is_signaled(qp, wqe)) record.flags |= kRecordAnswer;
+  if (wqe.rule->needs_remote_addr) {
+    record.address = wqe.remote_addr;
+    record.key = wqe.rkey.value();
+  }
+  return record;
+}
+
+DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  const SendWqe& wqe = qp.sq.at(place);
+  if (direct.accesses != 0) return Step::kStop;  // the end of the last one gives the QP a turn
+  const bool read = wqe.rule->is_read();
+  if (read && !direct.message(place).numbered &&
+      direct.reads >= std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp))
+    return Step::kStop;
+  number(qp, place);
+  return read || direct.message(place).moved ? post_question(qp, place) : post_data(qp, place);
+}
+
+DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  SendWqe& wqe = qp.sq.at(place);
+  WindowRecord record = record_of(qp, place);
+  record.kind = is_write(wqe) ? WindowRecordKind::kWrite : WindowRecordKind::kSend;
+  const std::span<std::byte> room = outlet_.room(*direct.peer);
+  const auto bytes = static_cast<uint32_t>(std::min<size_t>(room.size(), wqe.length - wqe.cut));
+  record.offset = wqe.cut;
+  if (wqe.cut + bytes == wqe.length) record.flags |= kRecordLast;
+  if (gather(qp, place, room.first(bytes)) != AccessFault::kNone) {
+    fail(qp, place, local_.bad_segment(qp, place, AccessKind::kLocalRead));
+    return Step::kStop;
+  }
+  if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;
+  wqe.cut += bytes;
+  if (wqe.cut == wqe.length) pass_on(qp, place);
+  return Step::kAgain;
+}
+
+/// A request of one record: a read, an atomic operation, or the immediate data of a write.
+DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  const SendWqe& wqe = qp.sq.at(place);
+  WindowRecord record = record_of(qp, place);
+  record.flags |= kRecordLast;
+  uint32_t bytes = 0;
+  switch (wqe.rule->opcode) {
+    case SendOpcode::kRdmaRead:
+      record.kind = WindowRecordKind::kRead;
+      break;
+    case SendOpcode::kCompareSwap:
+    case SendOpcode::kFetchAdd: {
+      record.kind = wqe.rule->opcode == SendOpcode::kFetchAdd ? WindowRecordKind::kFetchAdd
+                                                              : WindowRecordKind::kCompareSwap;
+      std::byte* at = outlet_.room(*direct.peer).data();
+      store_be(at, wqe.atomic.compare);
+      store_be(at + sizeof(uint64_t), wqe.atomic.operand);
+      bytes = kWindowAtomicBytes;
+      break;
+    }
+    default:
+      record.kind = WindowRecordKind::kImmediate;
+      break;
+  }
+  if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;
+  pass_on(qp, place);
+  return Step::kAgain;
+}
+
+AccessFault DirectRequester::gather(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  if ((wqe.flags & kSendInline) != 0) {
+    std::copy_n(qp.sq.inline_data(place) + wqe.cut, to.size(), to.data());
+    return AccessFault::kNone;
+  }
+  std::byte* at = to.data();
+  const auto copy = [&at](std::byte* from, uint64_t bytes) {
+    copy_guarded(at, from, bytes);
+    at += bytes;
+  };
+  return for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
+                        {wqe.cut, to.size()}, AccessKind::kLocalRead, copy);
+}
+
+/// All parts of the request in `place` have left.
+void DirectRequester::pass_on(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  direct.message(place).posted = true;
+  if (place == qp.sq.started) ++qp.sq.started;
+  direct.next = place + 1;
+}
+
+// ---- answers --------------------
+
+void DirectRequester::take_ready(QueuePair& qp, const WindowRecord& record) noexcept {
+  DirectQp& direct = direct_of(qp);
+  direct.ready = !direct.gone;
+  direct.grants = record.code & (kGrantWrite | kGrantRead);
+  qp.tx.progress_at = engine_.now;
+  engine_.schedule.want_send(qp);
+}
+
+void DirectRequester::take_gone(QueuePair& qp) noexcept {
+  DirectQp& direct = direct_of(qp);
+  direct.gone = true;
+  direct.ready = false;
+  qp.tx.progress_at = engine_.now;
+  qp.tx.retransmit_at = kNever;  // the retries alone from now on
+  watch_silence(qp);
+}
+
+void DirectRequester::answer(QueuePair& qp, uint64_t place) noexcept {
+  DirectQp& direct = direct_of(qp);
+  SendWqe& wqe = qp.sq.at(place);
+  direct.message(place).answered = true;
+  --direct.unanswered;
+  direct.reads -= wqe.rule->is_read() ? 1U : 0U;
+  wqe.done = true;
+}
+
+void DirectRequester::take_acknowledgement(QueuePair& qp, uint32_t count) noexcept {
+  DirectQp& direct = direct_of(qp);
+  if (direct.unanswered == 0) return;
+  if (is_before(direct.next_number, count)) return qp.counters.add(QpCounter::kProtocolViolations);
+  bool any = false;
+  for (; direct.answered_to < qp.sq.started; ++direct.answered_to) {
+    const uint64_t place = direct.answered_to;
+    const DirectMessage& message = direct.message(place);
+    if (!message.numbered || message.answered) continue;
+    if (!is_before(message.number, count)) break;
+    if (qp.sq.at(place).rule->is_read()) continue;  // ends with its data
+    if (!message.posted) break;
+    answer(qp, place);
+    any = true;
+  }
+  if (any) made_progress(qp);
+}
+
+void DirectRequester::made_progress(QueuePair& qp) noexcept {
+  qp.tx.progress_at = engine_.now;
+  qp.tx.rnr_retries = 0;
+  completer_.retire(qp);
+  if (qp.abilities().finish_send) engine_.schedule.want_send(qp);
+}
+
+bool DirectRequester::find_numbered(QueuePair& qp, uint32_t number, uint64_t& place) const noexcept {
+  DirectQp& direct = direct_of(qp);
+  const uint64_t end = std::min(qp.sq.started + 1, qp.sq.rung);
+  for (place = qp.sq.done; place < end; ++place) {
+    const DirectMessage& message = direct.message(place);
+    if (qp.sq.at(place).started && message.numbered && !message.answered && message.number == number)
+      return true;
+  }
+  return false;
+}
+
+void DirectRequester::take_response(QueuePair& qp, const WindowRecord& record,
+                                    std::span<const std::byte> data) noexcept {
+  DirectQp& direct = direct_of(qp);
+  uint64_t place = 0;
+  if (!qp.abilities().finish_send || !find_numbered(qp, record.number, place)) return;
+  DirectMessage& message = direct.message(place);
+  const SendWqe& wqe = qp.sq.at(place);
+  if (!wqe.rule->is_read() || record.total != wqe.length || record.offset != message.arrived) {
+    qp.counters.add(QpCounter::kProtocolViolations);
+    return fail(qp, place, {Reason::kPeerBadResponse});
+  }
+  uint64_t value = 0;
+  if (wqe.rule->is_atomic() && data.size() == kFetchOperandBytes) {
+    value = load_be<uint64_t>(data.data());
+    data = std::as_bytes(std::span(&value, 1));
+  }
+  const AccessFault fault =
+      writer_.scatter(qp.config.pd, {qp.sq.sges(place), wqe.sge_count}, record.offset, data);
+  if (fault != AccessFault::kNone) {
+    const Sge* segment = writer_.find_bad_segment(qp, place, AccessKind::kLocalWrite);
+    return fail(qp, place, {local_reason(fault), segment});
+  }
+  message.arrived += static_cast<uint32_t>(data.size());
+  if (record.has(kRecordLast)) answer(qp, place);
+  made_progress(qp);
+}
+
+void DirectRequester::take_nak(QueuePair& qp, const WindowRecord& record) noexcept {
+  DirectQp& direct = direct_of(qp);
+  qp.counters.add(QpCounter::kNaksReceived);
+  uint64_t place = 0;
+  if (!qp.abilities().finish_send || record.code == 0 || record.code >= static_cast<uint8_t>(AckCode::kCount))
+    return;
+  if (!find_numbered(qp, record.number, place)) return;
+  const auto code = static_cast<AckCode>(record.code);
+  const NakRule& rule = nak_rule(code);
+  if (code != AckCode::kReceiverNotReady) return fail(qp, place, {rule.reason});
+  qp.counters.add(QpCounter::kRnrNaksReceived);
+  if (qp.attr.rnr_retry != kRnrForEver && qp.tx.rnr_retries++ >= qp.attr.rnr_retry)
+    return fail(qp, place, {rule.reason});
+  // The peer drops what comes until this message comes again.
+  qp.tx.progress_at = qp.tx.rnr_until = engine_.now + rnr_delay(record.timer);
+  const uint64_t end = std::min(qp.sq.started + 1, qp.sq.rung);
+  for (uint64_t again = place; again < end; ++again) {
+    DirectMessage& message = direct.message(again);
+    SendWqe& wqe = qp.sq.at(again);
+    if (!wqe.started || !message.numbered || wqe.done) continue;
+    message.posted = false;
+    if (!message.moved) wqe.cut = 0;
+  }
+  direct.next = std::min(direct.next, place);
+  engine_.timers.arm(qp, qp.tx.rnr_until);
+}
+
+bool DirectRequester::place_from(const QueuePair& qp, uint32_t low, uint64_t& place) noexcept {
+  const SendQueue& sq = qp.sq;
+  place = sq.done + (low - static_cast<uint32_t>(sq.done));
+  return place <= sq.started && place < sq.rung && sq.at(place).started && !qp.tx.halted;
+}
+
+void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
+  uint64_t place = 0;
+  if (low != kNoPlace && qp.abilities().finish_send && place_from(qp, low, place))
+    fail(qp, place, {Reason::kWindowFailed});
+}
+
+void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
+  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
+}
+
+/// Fails the oldest request that needs its peer.
+void DirectRequester::fail_waiting(QueuePair& qp, const SendFault& fault) noexcept {
+  for (uint64_t place = qp.sq.done; place < qp.sq.rung; ++place) {
+    SendWqe& wqe = qp.sq.at(place);
+    if (wqe.done || !wqe.rule->moves_data()) continue;
+    wqe.started = true;
+    return fail(qp, place, fault);
+  }
+}
+
+void DirectRequester::window_ended(QueuePair& qp) noexcept {
+  if (qp.abilities().finish_send) fail_waiting(qp, {Reason::kPeerWentSilent});
+}
+
+void DirectRequester::fail(QueuePair& qp, uint64_t place, const SendFault& fault) noexcept {
+  completer_.fail_wqe(qp, qp.sq.at(place), fault);
+  qp.tx.halted = true;
+  qp.sq.started = place + 1;
+  direct_of(qp).next = qp.sq.started;
+  completer_.retire(qp);
+  engine_.schedule.want_send(qp);  // the peer hears of a QP that has ended
+}
+
+// ---- time --------------------
+
+/// How long a peer may be silent. One that is known to live may stand still in between.
+Duration DirectRequester::patience(const QueuePair& qp) const noexcept {
+  const DirectQp& direct = direct_of(qp);
+  const Duration retries = qp.attr.ack_timeout * (qp.attr.retry_count + 1);
+  return direct.ready ? retries + kStandstillMax : retries;
+}
+
+void DirectRequester::watch_silence(QueuePair& qp) noexcept {
+  if (qp.attr.ack_timeout == Duration::zero() || qp.tx.retransmit_at != kNever) return;
+  if (direct_of(qp).unanswered == 0) qp.tx.progress_at = std::max(qp.tx.progress_at, engine_.now);
+  qp.tx.retransmit_at = qp.tx.progress_at + patience(qp);
+  engine_.timers.arm(qp, qp.tx.retransmit_at);
+}
+
+void DirectRequester::on_timer(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  const Instant now = engine_.now;
+  if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
+    tx.rnr_until = Instant::min();
+    engine_.schedule.want_send(qp);
+  }
+  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
+  if (now >= tx.retransmit_at) {
+    const DirectQp& direct = direct_of(qp);
+    const bool waits = direct.unanswered != 0 || (!direct.ready && may_start(qp));
+    tx.retransmit_at = kNever;
+    if (waits && now - tx.progress_at >= patience(qp)) {
+      qp.counters.add(QpCounter::kTimeouts);
+      const bool heard = direct.peer_life != 0;
+      return fail_waiting(qp, {heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
+    }
+    if (waits) tx.retransmit_at = std::max(now, tx.progress_at + patience(qp));
+  }
+  Instant next = tx.retransmit_at;
+  for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
+    if (pause > now) next = std::min(next, pause);
+  }
+  if (next != kNever) engine_.timers.arm(qp, next);
+}
+
+}  // namespace weft::adapter

@@ -1,0 +1,382 @@
+// How it works: each turn polls the windows, takes their records and the ends of their accesses, and gives
+// QPs that waited for room a turn. A QP that finds its peer on this machine says kReady to the peer's QP; it
+// sends requests once the peer has said the same. A peer's QP that uses a switch answers kSwitch, and the QP
+// goes back to RC over cells, which it can while it has sent nothing.
+#include "adapter/transport/direct/direct_service.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <utility>
+
+#include "adapter/transport/reliable/reliable_service.h"
+
+namespace weft::adapter {
+namespace {
+
+using S = SendOpcode;
+
+constexpr std::array kDirectOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
+                                                {S::kSend, Opcode::kSend},
+                                                {S::kRdmaRead, Opcode::kRdmaReadRequest},
+                                                {S::kRdmaWriteWithImm, Opcode::kRdmaWrite},
+                                                {S::kSendWithImm, Opcode::kSend},
+                                                {S::kSendWithInvalidate, Opcode::kSend},
+                                                {S::kCompareSwap, Opcode::kFetchOpRequest},
+                                                {S::kFetchAdd, Opcode::kFetchOpRequest},
+                                                {S::kLocalInvalidate},
+                                                {S::kBindWindow},
+                                                {S::kUnbindWindow},
+                                                {S::kRegister},
+                                                {S::kDelay}});
+
+/// False for a record to an earlier life of the QP, or from another life of its peer.
+[[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
+  if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
+  if (record.receiver_life != 0 && record.receiver_life != direct.id) return false;
+  if (record.kind == WindowRecordKind::kReady && direct.peer_life == 0) direct.peer_life = record.sender_life;
+  return record.sender_life == direct.peer_life && direct.peer_life != 0;
+}
+
+/// Records of one window that a turn takes.
+constexpr uint32_t kRecordsPerTurn = 64;
+
+}  // namespace
+
+const ServiceRow kRcDirectRow{.type = QpType::kRc,
+                              .states_like = QpType::kRc,
+                              .operations = kDirectOperations,
+                              .takes = kOpOnRc,
+                              .send_window = kPacketWindow,
+                              .acknowledged = true,
+                              .connected = true,
+                              .make = make_service<DirectService>};
+
+DirectService::DirectService(Engine& engine, CellWriter& writer)
+    : PacketService(engine, writer),
+      engine_(engine),
+      keys_(engine, peers_),
+      outlet_(engine.config.direct != nullptr),
+      requester_(engine, writer, outlet_, completer_, PacketService::requester_),
+      responder_(engine, writer, outlet_, keys_) {
+  if (has_turns()) engine.memory.watch_keys(&keys_);
+}
+
+DirectService::~DirectService() {
+  for (const auto& peer : peers_) engine_.config.direct->release(*peer->path);
+}
+
+/// A QP whose every cell is acknowledged or protected by an additional CRC wants cells.
+bool DirectService::suits(const QueuePair& qp) const noexcept {
+  return qp.config.ack_mode == AckMode::kSelective && !qp.config.packet_crc && !qp.path.is_global;
+}
+
+void DirectService::offer(QueuePair& qp) noexcept {
+  if (!has_turns() || !suits(qp)) return;
+  try {
+    if (DirectPeer* peer = peer_of(qp.peer_lid); peer != nullptr) enter(qp, *peer);
+  } catch (const std::bad_alloc&) {  // the switch needs no memory
+  }
+}
+
+/// The peer process behind a LID, claimed; null when there is none here.
+DirectPeer* DirectService::peer_of(Lid lid) {
+  for (const auto& peer : peers_) {
+    if (!peer->has(lid) || peer->ended) continue;
+    if (peer->path->state() != DirectPath::State::kOpen) return peer.get();
+    peer->path->end().poll(engine_.now);  // the peer may have ended this window a moment ago
+    const fabric::WindowState state = peer->path->end().state();
+    if (state == fabric::WindowState::kJoining || state == fabric::WindowState::kUp) return peer.get();
+  }
+  auto made = std::make_unique<DirectPeer>();
+  made->lids.push_back(lid);
+  peers_.reserve(peers_.size() + 1);
+  for (const auto& peer : peers_) peer->lids.reserve(peer->lids.size() + 1);
+  DirectPath* path = engine_.config.direct->claim(lid);
+  if (path == nullptr) return nullptr;
+  for (const auto& peer : peers_) {  // another port of the same process
+    if (peer->path != path) continue;
+    engine_.config.direct->release(*path);
+    peer->lids.push_back(lid);
+    return peer.get();
+  }
+  made->path = path;
+  peers_.push_back(std::move(made));
+  return peers_.back().get();
+}
+
+void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
+  auto made = std::make_unique<DirectQp>();
+  made->messages.resize(std::bit_ceil(size_t{qp.sq.capacity()}));
+  made->peer = &peer;
+  made->id = ++last_id_;
+  made->owes_ready = made->wants_ready = true;
+  peer.waiting.reserve(peer.qps.size() + 1);
+  peer.farewells.reserve(peer.qps.size() + 1);
+  peer.qps.reserve(peer.qps.size() + 1);
+  lives_.emplace(made->id, &qp);
+  peer.qps.push_back(&qp);
+  if (peer.qps.size() == 1 && !peer.mixed) peer.pd = qp.config.pd;
+  if (peer.pd != qp.config.pd && !std::exchange(peer.mixed, true)) keys_.withdraw_all(peer);
+  qp.kept = std::move(made);
+  qp.row = &kRcDirectRow;
+  qp.service = this;
+  engine_.schedule.want_send(qp);
+}
+
+void DirectService::forget(QueuePair& qp) noexcept {
+  DirectPeer& peer = *direct_of(qp).peer;
+  const DirectQp& direct = direct_of(qp);
+  if (!peer.ended && !direct.told_gone && direct.peer_life != 0) {
+    peer.farewells.push_back(
+        {qp.peer_qpn,
+         qp.qpn,
+         {.kind = WindowRecordKind::kGone, .sender_life = direct.id, .receiver_life = direct.peer_life}});
+  }
+  leave(qp);
+  if (peer.open()) {
+    wake(peer);
+    peer.path->end().flush();
+  }
+  if (peer.qps.empty()) drop(peer);
+}
+
+/// Takes a QP out of the service.
+void DirectService::leave(QueuePair& qp) noexcept {
+  DirectPeer& peer = *direct_of(qp).peer;
+  lives_.erase(direct_of(qp).id);
+  std::erase(peer.qps, &qp);
+  std::erase(peer.waiting, &qp);
+  qp.kept.reset();
+  qp.row = &kRcRow;
+  qp.service = reliable_;
+}
+
+void DirectService::drop(DirectPeer& peer) noexcept {
+  engine_.config.direct->release(*peer.path);
+  std::erase_if(peers_, [&peer](const auto& kept) { return kept.get() == &peer; });
+}
+
+void DirectService::to_switch(QueuePair& qp) noexcept {
+  DirectPeer& peer = *direct_of(qp).peer;
+  leave(qp);
+  if (peer.qps.empty()) drop(peer);
+  engine_.schedule.want_send(qp);
+}
+
+void DirectService::take(QueuePair& /*qp*/, const CellView& /*cell*/) noexcept {
+  engine_.count(AdapterCounter::kDropService);
+}
+
+uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) noexcept {
+  DirectQp& direct = direct_of(qp);
+  DirectPeer& peer = *direct.peer;
+  if (peer.ended) requester_.window_ended(qp);
+  const bool answers = qp.answers;
+  uint32_t steps = 0;
+  if (!peer.open()) {
+    if (peer.ended) return 0;
+    outlet_.wait(qp);
+    return requester_.run(qp, budget);
+  }
+  if (responder_.pay(qp)) {
+    steps = requester_.run(qp, budget);
+    if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
+    if (!qp.abilities().receive) (void)responder_.pay(qp);  // it has failed in between
+  }
+  peer.path->end().flush();
+  (void)collect(peer);
+  return answers ? steps + 1 : steps;
+}
+
+bool DirectService::has_work(const QueuePair& qp) const noexcept {
+  return requester_.has_work(qp);
+}
+
+void DirectService::modified(QueuePair& qp) noexcept {
+  DirectQp& direct = direct_of(qp);
+  direct.owes_ready = true;
+  engine_.schedule.want_send(qp);
+}
+
+uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {
+  done = true;
+  DirectQp& direct = direct_of(qp);
+  qp.rx.debt.settle();
+  if (!direct.peer->open() || !qp.abilities().receive) return 0;
+  direct.owes_ack = true;
+  if (requester_.has_work(qp)) {  // its next record carries the acknowledgement
+    engine_.schedule.want_send(qp);
+    return 0;
+  }
+  if (!responder_.acknowledge(qp)) return 0;
+  direct.peer->path->end().flush();
+  return 1;
+}
+
+void DirectService::say_last_words(QueuePair& qp) noexcept {
+  if (!qp.abilities().receive || !qp.rx.debt.due()) return;
+  bool done = false;
+  (void)acknowledge(qp, done);
+}
+
+// ---- windows --------------------
+
+uint32_t DirectService::run_turn() noexcept {
+  uint32_t work = 0;
+  more_ = false;
+  for (size_t i = peers_.size(); i-- > 0;) {
+    if (i < peers_.size()) work += turn(*peers_[i]);
+  }
+  return work;
+}
+
+Instant DirectService::next_turn() const noexcept {
+  if (more_) return Instant::min();
+  Instant at = kNever;
+  for (const auto& peer : peers_) {
+    if (peer->path->state() == DirectPath::State::kOpen && !peer->ended)
+      at = std::min(at, peer->path->end().deadline());
+  }
+  return at;
+}
+
+uint32_t DirectService::turn(DirectPeer& peer) noexcept {
+  switch (peer.path->state()) {
+    case DirectPath::State::kJoining:
+      return 0;
+    case DirectPath::State::kRefused:
+      while (peer.qps.size() > 1) to_switch(*peer.qps.back());
+      to_switch(*peer.qps.back());  // drops the peer
+      return 1;
+    case DirectPath::State::kOpen:
+      break;
+  }
+  if (peer.ended) return 0;
+  const auto work = static_cast<uint32_t>(peer.path->end().poll(engine_.now));
+  const uint32_t taken = take_records(peer);
+  if (peer.qps.empty()) return work + taken;
+  const fabric::WindowState state = peer.path->end().state();
+  if (state == fabric::WindowState::kGone || state == fabric::WindowState::kFaulty) {
+    if (taken == 0) end(peer);  // what had arrived was taken out
+    return work + taken;
+  }
+  const bool news = collect(peer) + taken + work != 0;
+  const bool first = state == fabric::WindowState::kUp && !std::exchange(peer.up, true);
+  if (news || first || std::exchange(peer.waits_for_table, false)) wake(peer);
+  return work + taken;
+}
+
+uint32_t DirectService::take_records(DirectPeer& peer) noexcept {
+  fabric::WindowEnd& end = peer.path->end();
+  uint32_t taken = 0;
+  fabric::FifoRecord slot;
+  while (taken < kRecordsPerTurn && end.take(slot) == fabric::FifoTake::kRecord) {
+    take_record(peer, slot);
+    end.release();
+    ++taken;
+  }
+  more_ |= taken == kRecordsPerTurn;
+  return taken;
+}
+
+void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot) noexcept {
+  WindowRecord record;
+  std::span<const std::byte> data;
+  const WindowRecordFault fault = decode_window_record(slot.data, record, data);
+  QueuePair* qp = engine_.qps.find(Qpn(slot.destination));
+  if (qp == nullptr || qp->peer_qpn != Qpn(slot.source)) return engine_.count(AdapterCounter::kDropNoQp);
+  if (qp->row != &kRcDirectRow) {
+    const bool asks = fault == WindowRecordFault::kNone && record.kind == WindowRecordKind::kReady;
+    if (asks && qp->abilities().receive && peer.has(qp->peer_lid)) answer_for_switch(peer, *qp);
+    return engine_.count(AdapterCounter::kDropQpState);
+  }
+  if (direct_of(*qp).peer != &peer) return engine_.count(AdapterCounter::kDropSource);
+  if (fault != WindowRecordFault::kNone) return qp->counters.add(QpCounter::kProtocolViolations);
+  take_record(*qp, record, data);
+}
+
+void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
+                                std::span<const std::byte> data) noexcept {
+  DirectQp& direct = direct_of(qp);
+  if (!is_of_this_life(direct, record)) return engine_.count(AdapterCounter::kDropNoQp);
+  if (qp.abilities().finish_send) requester_.take_acknowledgement(qp, record.acknowledged);
+  switch (record.kind) {
+    case WindowRecordKind::kReady:
+      if (record.has(kRecordAnswer)) modified(qp);
+      return requester_.take_ready(qp, record);
+    case WindowRecordKind::kGone:
+      return requester_.take_gone(qp);
+    case WindowRecordKind::kSwitch:
+      if (!direct.ready && !direct.gone && qp.abilities().receive) to_switch(qp);
+      return;
+    case WindowRecordKind::kAck:
+      return qp.counters.add(QpCounter::kAcksReceived);
+    case WindowRecordKind::kNak:
+      return requester_.take_nak(qp, record);
+    case WindowRecordKind::kResponse:
+      return requester_.take_response(qp, record, data);
+    case WindowRecordKind::kSend:
+    case WindowRecordKind::kWrite:
+    case WindowRecordKind::kImmediate:
+    case WindowRecordKind::kRead:
+    case WindowRecordKind::kCompareSwap:
+    case WindowRecordKind::kFetchAdd:
+      if (!qp.abilities().receive) return engine_.count(AdapterCounter::kDropQpState);
+      return responder_.take(qp, record, data);
+  }
+}
+
+void DirectService::answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept {
+  (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, {.kind = WindowRecordKind::kSwitch}});
+}
+
+QueuePair* DirectService::find(uint64_t cookie) const noexcept {
+  const auto found = lives_.find(static_cast<uint32_t>(cookie >> 32));
+  return found == lives_.end() ? nullptr : found->second;
+}
+
+/// Takes the ends of accesses and records.
+uint32_t DirectService::collect(DirectPeer& peer) noexcept {
+  fabric::WindowEnd& end = peer.path->end();
+  uint32_t ended = 0;
+  for (fabric::AccessDone done; end.next_access(done); ++ended) {
+    if (QueuePair* qp = find(done.cookie); qp != nullptr)
+      requester_.access_ended(*qp, static_cast<uint32_t>(done.cookie), done.status);
+  }
+  for (fabric::FifoDone done; end.next_sent(done);) {
+    if (done.good) continue;
+    if (QueuePair* qp = find(done.cookie); qp != nullptr)
+      requester_.record_lost(*qp, static_cast<uint32_t>(done.cookie));
+  }
+  return ended;
+}
+
+/// There may be room again: QPs that wait get a turn, and farewells leave.
+void DirectService::wake(DirectPeer& peer) noexcept {
+  while (!peer.farewells.empty() && outlet_.say(peer, peer.farewells.back())) peer.farewells.pop_back();
+  for (QueuePair* qp : peer.waiting) {
+    direct_of(*qp).waits = false;
+    engine_.schedule.want_send(*qp);
+  }
+  peer.waiting.clear();
+}
+
+/// The window has ended. Requests that wait for an answer fail; QPs without one hear of it with their next.
+void DirectService::end(DirectPeer& peer) noexcept {
+  peer.ended = true;
+  for (size_t i = peer.qps.size(); i-- > 0;) {
+    QueuePair& qp = *peer.qps[i];
+    if (direct_of(qp).peer_life != 0) {
+      requester_.window_ended(qp);
+      continue;
+    }
+    // The peer's QP is one of its next window, or uses a switch.
+    leave(qp);
+    offer(qp);
+    engine_.schedule.want_send(qp);
+  }
+  if (peer.qps.empty()) drop(peer);
+}
+
+}  // namespace weft::adapter

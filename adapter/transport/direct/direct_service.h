@@ -1,0 +1,76 @@
+// adapter/transport/direct/direct_service.h -- RC between processes of one machine, over memory windows
+// (docs/window.md). A QP takes this service when it goes to RTR and its peer is on this machine. When it no
+// longer receives, it leaves the service.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "adapter/transport/direct/direct_keys.h"
+#include "adapter/transport/direct/direct_outlet.h"
+#include "adapter/transport/direct/direct_requester.h"
+#include "adapter/transport/direct/direct_responder.h"
+#include "adapter/transport/packet_service.h"
+
+namespace weft::adapter {
+
+extern const ServiceRow kRcDirectRow;
+
+class DirectService final : public PacketService {
+ public:
+  DirectService(Engine& engine, CellWriter& writer);
+  ~DirectService() override;
+
+  /// RC over cells, for QPs that leave this service. Set once.
+  void fall_back_to(Service& reliable) noexcept { reliable_ = &reliable; }
+  /// A QP of RC has gone to RTR: takes it over if its peer is on this machine.
+  void offer(QueuePair& qp) noexcept;
+
+  /// Cells do not belong to a QP whose peer is on this machine.
+  void take(QueuePair& qp, const CellView& cell) noexcept override;
+  uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
+  [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept override;
+  void on_timer(QueuePair& qp) noexcept override { requester_.on_timer(qp); }
+  void forget(QueuePair& qp) noexcept override;
+  void modified(QueuePair& qp) noexcept override;
+  uint32_t acknowledge(QueuePair& qp, bool& done) noexcept override;
+  [[nodiscard]] bool owes_now(const QueuePair& qp) const noexcept override { return qp.rx.debt.due_now(); }
+  void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept override {
+    requester_.fail_oldest(qp, fault);
+  }
+  void say_last_words(QueuePair& qp) noexcept override;
+  [[nodiscard]] bool has_turns() const noexcept override { return engine_.config.direct != nullptr; }
+  uint32_t run_turn() noexcept override;
+  [[nodiscard]] Instant next_turn() const noexcept override;
+
+ private:
+  [[nodiscard]] bool suits(const QueuePair& qp) const noexcept;
+  [[nodiscard]] DirectPeer* peer_of(Lid lid);
+  void enter(QueuePair& qp, DirectPeer& peer);
+  void leave(QueuePair& qp) noexcept;
+  void drop(DirectPeer& peer) noexcept;
+  [[nodiscard]] uint32_t turn(DirectPeer& peer) noexcept;
+  [[nodiscard]] uint32_t take_records(DirectPeer& peer) noexcept;
+  void take_record(DirectPeer& peer, const fabric::FifoRecord& slot) noexcept;
+  void take_record(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
+  uint32_t collect(DirectPeer& peer) noexcept;
+  void wake(DirectPeer& peer) noexcept;
+  void end(DirectPeer& peer) noexcept;
+  void answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept;
+  void to_switch(QueuePair& qp) noexcept;
+  [[nodiscard]] QueuePair* find(uint64_t cookie) const noexcept;
+
+  Engine& engine_;
+  Service* reliable_ = nullptr;
+  std::vector<std::unique_ptr<DirectPeer>> peers_;
+  std::unordered_map<uint32_t, QueuePair*> lives_;  // by DirectQp::id
+  uint32_t last_id_ = 0;
+  bool more_ = false;  // a FIFO has records that the last turn has not taken
+  DirectKeys keys_;
+  DirectOutlet outlet_;
+  DirectRequester requester_;
+  DirectResponder responder_;
+};
+
+}  // namespace weft::adapter

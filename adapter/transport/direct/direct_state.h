@@ -1,0 +1,111 @@
+// adapter/transport/direct/direct_state.h -- what RC over memory windows keeps per QP and per peer process.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "adapter/direct_paths.h"
+#include "adapter/queues/queue_pair.h"
+#include "messages/window_record.h"
+
+namespace weft::adapter {
+
+/// How the request in a place of the send queue goes. DMA waits until all earlier records are answered, and a
+/// record waits until all earlier DMA has ended. So a QP has one kind under way, and its requests take effect
+/// in order.
+enum class DirectWay : uint8_t { kNone, kDma, kRecords };
+
+/// Progress of one request beyond SendWqe.
+struct DirectMessage {
+  uint32_t number = 0;    // kRecords: of the message, once `numbered`
+  uint32_t accesses = 0;  // kDma: accesses under way
+  uint32_t arrived = 0;   // bytes of the response
+  DirectWay way = DirectWay::kNone;
+  uint8_t dma_failures = 0;
+  bool numbered = false;
+  bool moved = false;     // the device has moved the data; the immediate data follow as a record
+  bool posted = false;    // all its parts have left
+  bool answered = false;  // the peer has executed it; a read: its data are here
+};
+
+struct DirectPeer;
+
+/// State of a QP whose peer is on the same machine.
+struct DirectQp final : ServiceState {
+  DirectPeer* peer = nullptr;
+  uint32_t id = 0;         // names this life of the QP, from 1
+  uint32_t peer_life = 0;  // that of the peer's QP; 0: not heard of
+
+  // Requester.
+  std::vector<DirectMessage> messages;  // by place in the send queue; a power of two
+  bool ready = false;                   // the peer's QP receives
+  bool gone = false;                    // it did, and does no more
+  uint8_t grants = 0;                   // WindowGrant of the peer's QP
+  uint32_t next_number = 0;
+  uint32_t unanswered = 0;   // messages under way as records
+  uint32_t reads = 0;        // reads and atomic operations among them
+  uint32_t accesses = 0;     // DMA under way
+  uint64_t next = 0;         // place to send next; before sq.started: a repetition
+  uint64_t answered_to = 0;  // no message before this place waits for an acknowledgement
+  bool waits = false;        // in DirectPeer::waiting
+
+  // Responder.
+  uint32_t expected = 0;    // number of the next message; all before it are executed
+  uint64_t filled = 0;      // bytes of the expected message that have come
+  bool in_message = false;  // `packet` is the message in progress
+  bool pausing = false;     // RNR: what comes is dropped until `expected` comes again
+  RxPacket packet;
+  ResponderFault fault = ResponderFault::kNone;  // refusal that waits until earlier reads are answered
+  uint32_t response_at = 0;                      // bytes of the oldest response that have left
+
+  // Records that are owed to the peer.
+  bool owes_ready = false;
+  bool owes_ack = false;     // an acknowledgement, if no other record leaves in this turn
+  bool wants_ready = false;  // the owed kReady asks for an answer
+  bool owes_nak = false;
+  bool told_gone = false;  // the peer knows that the QP receives no more
+  AckCode nak{};
+  uint8_t nak_timer = 0;
+
+  [[nodiscard]] DirectMessage& message(uint64_t place) noexcept {
+    return messages[place & (messages.size() - 1)];
+  }
+};
+
+[[nodiscard]] inline DirectQp& direct_of(const QueuePair& qp) noexcept {
+  return static_cast<DirectQp&>(*qp.kept);
+}
+
+/// A QP that has ended and whose peer must hear it.
+struct DirectFarewell {
+  Qpn to{};
+  Qpn from{};
+  WindowRecord record;
+};
+
+/// The QPs that reach one peer process through one window.
+struct DirectPeer {
+  DirectPath* path = nullptr;
+  std::vector<Lid> lids;  // of its ports that QPs have named
+  std::vector<QueuePair*> qps;
+  std::vector<QueuePair*> waiting;  // for room in the FIFO or in the device, or for the table
+  std::vector<DirectFarewell> farewells;
+  PdId pd{};           // of all its QPs, unless mixed
+  bool mixed = false;  // QPs of several domains: keys of either must not open to the other's peer QPs
+  bool up = false;     // the window has come up
+  bool waits_for_table = false;  // a QP waits for the next turn of the window
+  bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
+  std::unordered_map<uint32_t, uint64_t> shown;  // key -> 0, or the generation since which it is withdrawn
+
+  [[nodiscard]] bool has(Lid lid) const noexcept {
+    return std::find(lids.begin(), lids.end(), lid) != lids.end();
+  }
+  [[nodiscard]] bool open() const noexcept {
+    return path->state() == DirectPath::State::kOpen && !ended &&
+           path->end().state() == fabric::WindowState::kUp;
+  }
+};
+
+}  // namespace weft::adapter
