@@ -18,6 +18,10 @@ namespace {
 [[nodiscard]] bool is_write(const SendWqe& wqe) noexcept {
   return wqe.rule->opcode == SendOpcode::kRdmaWrite || wqe.rule->opcode == SendOpcode::kRdmaWriteWithImm;
 }
+/// How a request uses its own data segments.
+[[nodiscard]] AccessKind local_use_of(const SendWqe& wqe) noexcept {
+  return wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+}
 [[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
   return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
 }
@@ -82,7 +86,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = qp.sq.started;
-  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  const AccessKind kind = local_use_of(wqe);
   wqe.started = true;
   direct.message(place) = {.way = way_of(qp, wqe)};
   if (!writer_.check_segments(qp, place, kind)) {
@@ -128,8 +132,7 @@ DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place
   std::array<Piece, kDirectPieces> pieces;
   const uint32_t count = find_pieces(qp, place, pieces);
   if (count == 0) {
-    const AccessKind kind =
-        qp.sq.at(place).rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+    const AccessKind kind = local_use_of(qp.sq.at(place));
     fail(qp, place, local_.bad_segment(qp, place, kind));
     return Step::kStop;
   }
@@ -190,7 +193,7 @@ uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<P
     add(qp.sq.inline_data(place) + wqe.cut, rest);
     return count;
   }
-  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  const AccessKind kind = local_use_of(wqe);
   const AccessFault fault = for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
                                            {wqe.cut, rest}, kind, add);
   return fault == AccessFault::kNone ? count : 0;

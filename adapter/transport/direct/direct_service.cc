@@ -14,22 +14,6 @@
 namespace weft::adapter {
 namespace {
 
-using S = SendOpcode;
-
-constexpr std::array kDirectOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
-                                                {S::kSend, Opcode::kSend},
-                                                {S::kRdmaRead, Opcode::kRdmaReadRequest},
-                                                {S::kRdmaWriteWithImm, Opcode::kRdmaWrite},
-                                                {S::kSendWithImm, Opcode::kSend},
-                                                {S::kSendWithInvalidate, Opcode::kSend},
-                                                {S::kCompareSwap, Opcode::kFetchOpRequest},
-                                                {S::kFetchAdd, Opcode::kFetchOpRequest},
-                                                {S::kLocalInvalidate},
-                                                {S::kBindWindow},
-                                                {S::kUnbindWindow},
-                                                {S::kRegister},
-                                                {S::kDelay}});
-
 /// False for a record to an earlier life of the QP, or from another life of its peer.
 [[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
   if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
@@ -45,7 +29,7 @@ constexpr uint32_t kRecordsPerTurn = 64;
 
 const ServiceRow kRcDirectRow{.type = QpType::kRc,
                               .states_like = QpType::kRc,
-                              .operations = kDirectOperations,
+                              .operations = kRcOperations,
                               .takes = kOpOnRc,
                               .send_window = kPacketWindow,
                               .acknowledged = true,
