@@ -37,6 +37,15 @@ constexpr uint32_t kFlushRights = 1U << 8 | 1U << 9;  // IBV_ACCESS_FLUSH_GLOBAL
 constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
                                 IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kFlushRights;
 
+/// The number in a field of an enumeration, which a program may have set to any value.
+template <class Enum>
+[[nodiscard]] uint32_t raw(const Enum& field) noexcept {
+  uint32_t number = 0;
+  static_assert(sizeof number == sizeof field);
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
+
 /// Copies only the attributes that the mask names: programs leave the other fields uninitialised.
 ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
   ibv_qp_attr out{};
@@ -88,11 +97,11 @@ WrongCode wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
     return {"timeout must be a code of 5 bits, 0 to 31", attr.timeout};
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && attr.min_rnr_timer >= kRnrCodes)
     return {"min_rnr_timer must be a code of 5 bits, 0 to 31", attr.min_rnr_timer};
-  if ((mask & IBV_QP_PATH_MTU) != 0 && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
-    return {"path_mtu must be a code, not a number of bytes: IBV_MTU_256 (1) to IBV_MTU_4096 (5)",
-            static_cast<uint32_t>(attr.path_mtu)};
-  if ((mask & IBV_QP_STATE) != 0 && static_cast<unsigned>(attr.qp_state) > IBV_QPS_ERR)
-    return {"qp_state must be a state of enum ibv_qp_state", static_cast<uint32_t>(attr.qp_state)};
+  const uint32_t mtu = raw(attr.path_mtu);
+  if ((mask & IBV_QP_PATH_MTU) != 0 && (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096))
+    return {"path_mtu must be a code, not a number of bytes: IBV_MTU_256 (1) to IBV_MTU_4096 (5)", mtu};
+  if ((mask & IBV_QP_STATE) != 0 && raw(attr.qp_state) > IBV_QPS_ERR)
+    return {"qp_state must be a state of enum ibv_qp_state", raw(attr.qp_state)};
   if ((mask & IBV_QP_CUR_STATE) != 0 && static_cast<unsigned>(attr.cur_qp_state) > IBV_QPS_ERR)
     return {"cur_qp_state must be a state of enum ibv_qp_state", static_cast<uint32_t>(attr.cur_qp_state)};
   if ((mask & IBV_QP_ALT_PATH) != 0 && attr.alt_timeout >= kTimeoutCodes)
@@ -127,7 +136,7 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
   out.fault = wrong.fault;
   out.value = wrong.value;
   out.mask = static_cast<uint32_t>(mask);
-  out.attr.state = static_cast<adapter::QpState>(attr.qp_state);
+  out.attr.state = static_cast<adapter::QpState>(raw(attr.qp_state));
   out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags & ~kOfRegions);
   out.attr.pkey_index = attr.pkey_index;
   out.attr.port = attr.port_num;

@@ -136,6 +136,10 @@ void Placement::leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) no
     if (later == nullptr || later->placed == 0) continue;
     if (!later->fills_wqe && later->grant.at != nullptr) {
       const auto at = reinterpret_cast<uintptr_t>(later->grant.at);
+      if (later->cells == 1) {  // the usual packet of a flood: no division
+        unwritten.write(at, later->last_bytes);
+        continue;
+      }
       const uint64_t near = cells_within(at, segment, unwritten.first_address(), unwritten.end_address());
       for_each_placed(*later, near, segment,
                       [&](uint64_t from, uint64_t bytes) { unwritten.write(at + from, bytes); });

@@ -79,6 +79,7 @@ int WindowEnd::poll(Instant now) noexcept {
 }
 
 void WindowEnd::flush() noexcept {
+  if (now_ == Instant::min()) return;  // nothing can have been posted before the first poll()
   sender_.poll(now_);
   device_.flush();
   drain();

@@ -18,6 +18,10 @@ namespace {
 [[nodiscard]] bool is_write(const SendWqe& wqe) noexcept {
   return wqe.rule->opcode == SendOpcode::kRdmaWrite || wqe.rule->opcode == SendOpcode::kRdmaWriteWithImm;
 }
+/// How a request uses its own data segments.
+[[nodiscard]] AccessKind local_use_of(const SendWqe& wqe) noexcept {
+  return wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+}
 [[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
   return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
 }
@@ -82,7 +86,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = qp.sq.started;
-  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  const AccessKind kind = local_use_of(wqe);
   wqe.started = true;
   direct.message(place) = {.way = way_of(qp, wqe)};
   if (!writer_.check_segments(qp, place, kind)) {
@@ -128,8 +132,7 @@ DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place
   std::array<Piece, kDirectPieces> pieces;
   const uint32_t count = find_pieces(qp, place, pieces);
   if (count == 0) {
-    const AccessKind kind =
-        qp.sq.at(place).rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+    const AccessKind kind = local_use_of(qp.sq.at(place));
     fail(qp, place, local_.bad_segment(qp, place, kind));
     return Step::kStop;
   }
@@ -190,7 +193,7 @@ uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<P
     add(qp.sq.inline_data(place) + wqe.cut, rest);
     return count;
   }
-  const AccessKind kind = wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
+  const AccessKind kind = local_use_of(wqe);
   const AccessFault fault = for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
                                            {wqe.cut, rest}, kind, add);
   return fault == AccessFault::kNone ? count : 0;
@@ -503,11 +506,38 @@ Duration DirectRequester::patience(const QueuePair& qp) const noexcept {
   return direct.ready ? retries + kStandstillMax : retries;
 }
 
+/// Starts to count the peer's silence, unless that has begun.
 void DirectRequester::watch_silence(QueuePair& qp) noexcept {
-  if (qp.attr.ack_timeout == Duration::zero() || qp.tx.retransmit_at != kNever) return;
+  if (qp.tx.retransmit_at != kNever) return;
   if (direct_of(qp).unanswered == 0) qp.tx.progress_at = std::max(qp.tx.progress_at, engine_.now);
-  qp.tx.retransmit_at = qp.tx.progress_at + patience(qp);
-  engine_.timers.arm(qp, qp.tx.retransmit_at);
+  arm_silence(qp);
+}
+
+void DirectRequester::arm_silence(QueuePair& qp) noexcept {
+  const DirectQp& direct = direct_of(qp);
+  const bool limited = qp.attr.ack_timeout != Duration::zero();
+  const bool asks = !direct.ready && !direct.gone;
+  if (limited) qp.tx.retransmit_at = qp.tx.progress_at + patience(qp);
+  if (asks) qp.tx.retransmit_at = std::min(qp.tx.retransmit_at, engine_.now + kDirectAskEvery);
+  if (limited || asks) engine_.timers.arm(qp, qp.tx.retransmit_at);
+}
+
+/// The peer's silence has lasted until tx.retransmit_at.
+void DirectRequester::end_silence(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  DirectQp& direct = direct_of(qp);
+  tx.retransmit_at = kNever;
+  if (direct.unanswered == 0 && (direct.ready || !may_start(qp))) return;
+  if (qp.attr.ack_timeout != Duration::zero() && engine_.now - tx.progress_at >= patience(qp)) {
+    qp.counters.add(QpCounter::kTimeouts);
+    const bool heard = direct.peer_life != 0;
+    return fail_waiting(qp, {heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
+  }
+  if (!direct.ready && !direct.gone) {  // the peer's QP may have come up since
+    direct.owes_ready = direct.wants_ready = true;
+    engine_.schedule.want_send(qp);
+  }
+  arm_silence(qp);
 }
 
 void DirectRequester::on_timer(QueuePair& qp) noexcept {
@@ -518,17 +548,7 @@ void DirectRequester::on_timer(QueuePair& qp) noexcept {
     engine_.schedule.want_send(qp);
   }
   if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
-  if (now >= tx.retransmit_at) {
-    const DirectQp& direct = direct_of(qp);
-    const bool waits = direct.unanswered != 0 || (!direct.ready && may_start(qp));
-    tx.retransmit_at = kNever;
-    if (waits && now - tx.progress_at >= patience(qp)) {
-      qp.counters.add(QpCounter::kTimeouts);
-      const bool heard = direct.peer_life != 0;
-      return fail_waiting(qp, {heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
-    }
-    if (waits) tx.retransmit_at = std::max(now, tx.progress_at + patience(qp));
-  }
+  if (now >= tx.retransmit_at) end_silence(qp);
   Instant next = tx.retransmit_at;
   for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
     if (pause > now) next = std::min(next, pause);

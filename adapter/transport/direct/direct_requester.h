@@ -17,6 +17,8 @@ namespace weft::adapter {
 /// it.
 inline constexpr uint32_t kDirectAccessBytes = 256 * 1024;
 inline constexpr uint32_t kDirectBytesPerTurn = 1024 * 1024;
+/// A QP with requests asks its peer's QP again whether it is ready.
+inline constexpr Duration kDirectAskEvery = 20ms;
 /// Pieces of memory that one step looks up.
 inline constexpr uint32_t kDirectPieces = 16;
 
@@ -71,6 +73,8 @@ class DirectRequester {
   void answer(QueuePair& qp, uint64_t place) noexcept;
   void made_progress(QueuePair& qp) noexcept;
   void watch_silence(QueuePair& qp) noexcept;
+  void arm_silence(QueuePair& qp) noexcept;
+  void end_silence(QueuePair& qp) noexcept;
   [[nodiscard]] Duration patience(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool find_numbered(QueuePair& qp, uint32_t number, uint64_t& place) const noexcept;
   /// The full place of a request that is not completed; false for one that is.

@@ -14,22 +14,6 @@
 namespace weft::adapter {
 namespace {
 
-using S = SendOpcode;
-
-constexpr std::array kDirectOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
-                                                {S::kSend, Opcode::kSend},
-                                                {S::kRdmaRead, Opcode::kRdmaReadRequest},
-                                                {S::kRdmaWriteWithImm, Opcode::kRdmaWrite},
-                                                {S::kSendWithImm, Opcode::kSend},
-                                                {S::kSendWithInvalidate, Opcode::kSend},
-                                                {S::kCompareSwap, Opcode::kFetchOpRequest},
-                                                {S::kFetchAdd, Opcode::kFetchOpRequest},
-                                                {S::kLocalInvalidate},
-                                                {S::kBindWindow},
-                                                {S::kUnbindWindow},
-                                                {S::kRegister},
-                                                {S::kDelay}});
-
 /// False for a record to an earlier life of the QP, or from another life of its peer.
 [[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
   if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
@@ -45,7 +29,7 @@ constexpr uint32_t kRecordsPerTurn = 64;
 
 const ServiceRow kRcDirectRow{.type = QpType::kRc,
                               .states_like = QpType::kRc,
-                              .operations = kDirectOperations,
+                              .operations = kRcOperations,
                               .takes = kOpOnRc,
                               .send_window = kPacketWindow,
                               .acknowledged = true,
@@ -157,15 +141,18 @@ void DirectService::drop(DirectPeer& peer) noexcept {
   std::erase_if(peers_, [&peer](const auto& kept) { return kept.get() == &peer; });
 }
 
+/// The caller drops the peer if this was its last QP.
 void DirectService::to_switch(QueuePair& qp) noexcept {
-  DirectPeer& peer = *direct_of(qp).peer;
   leave(qp);
-  if (peer.qps.empty()) drop(peer);
   engine_.schedule.want_send(qp);
 }
 
-void DirectService::take(QueuePair& /*qp*/, const CellView& /*cell*/) noexcept {
-  engine_.count(AdapterCounter::kDropService);
+void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
+  DirectPeer& peer = *direct_of(qp).peer;
+  if (direct_of(qp).peer_life != 0) return engine_.count(AdapterCounter::kDropService);
+  to_switch(qp);  // the peer's QP sends cells
+  if (peer.qps.empty()) drop(peer);
+  reliable_->take(qp, cell);
 }
 
 uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) noexcept {
@@ -246,8 +233,8 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
     case DirectPath::State::kJoining:
       return 0;
     case DirectPath::State::kRefused:
-      while (peer.qps.size() > 1) to_switch(*peer.qps.back());
-      to_switch(*peer.qps.back());  // drops the peer
+      while (!peer.qps.empty()) to_switch(*peer.qps.back());
+      drop(peer);
       return 1;
     case DirectPath::State::kOpen:
       break;
@@ -255,7 +242,10 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   if (peer.ended) return 0;
   const auto work = static_cast<uint32_t>(peer.path->end().poll(engine_.now));
   const uint32_t taken = take_records(peer);
-  if (peer.qps.empty()) return work + taken;
+  if (peer.qps.empty()) {  // the last one uses the switch
+    drop(peer);
+    return work + taken;
+  }
   const fabric::WindowState state = peer.path->end().state();
   if (state == fabric::WindowState::kGone || state == fabric::WindowState::kFaulty) {
     if (taken == 0) end(peer);  // what had arrived was taken out

@@ -27,7 +27,7 @@ class DirectService final : public PacketService {
   /// A QP of RC has gone to RTR: takes it over if its peer is on this machine.
   void offer(QueuePair& qp) noexcept;
 
-  /// Cells do not belong to a QP whose peer is on this machine.
+  /// A cell of a peer that has not been heard of: it uses the switch, and so does the QP from now on.
   void take(QueuePair& qp, const CellView& cell) noexcept override;
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept override;

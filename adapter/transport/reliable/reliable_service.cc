@@ -7,19 +7,6 @@ namespace {
 
 using S = SendOpcode;
 
-constexpr std::array kRcOperations = offer({{S::kRdmaWrite, Opcode::kRdmaWrite},
-                                            {S::kSend, Opcode::kSend},
-                                            {S::kRdmaRead, Opcode::kRdmaReadRequest},
-                                            {S::kRdmaWriteWithImm, Opcode::kRdmaWrite},
-                                            {S::kSendWithImm, Opcode::kSend},
-                                            {S::kSendWithInvalidate, Opcode::kSend},
-                                            {S::kCompareSwap, Opcode::kFetchOpRequest},
-                                            {S::kFetchAdd, Opcode::kFetchOpRequest},
-                                            {S::kLocalInvalidate},
-                                            {S::kBindWindow},
-                                            {S::kUnbindWindow},
-                                            {S::kRegister},
-                                            {S::kDelay}});
 /// The operations of an XRC initiator: those of RC, with the number of a shared receive queue.
 constexpr std::array kXrcOperations = offer({{S::kRdmaWrite, Opcode::kXrcWrite},
                                              {S::kSend, Opcode::kXrcSend},

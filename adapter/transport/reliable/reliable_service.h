@@ -3,6 +3,7 @@
 // acknowledger form the receiving half.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "adapter/transport/packet_service.h"
@@ -10,6 +11,21 @@
 #include "adapter/transport/reliable/responder.h"
 
 namespace weft::adapter {
+
+/// The operations of RC, over cells and over memory windows.
+inline constexpr std::array kRcOperations = offer({{SendOpcode::kRdmaWrite, Opcode::kRdmaWrite},
+                                                   {SendOpcode::kSend, Opcode::kSend},
+                                                   {SendOpcode::kRdmaRead, Opcode::kRdmaReadRequest},
+                                                   {SendOpcode::kRdmaWriteWithImm, Opcode::kRdmaWrite},
+                                                   {SendOpcode::kSendWithImm, Opcode::kSend},
+                                                   {SendOpcode::kSendWithInvalidate, Opcode::kSend},
+                                                   {SendOpcode::kCompareSwap, Opcode::kFetchOpRequest},
+                                                   {SendOpcode::kFetchAdd, Opcode::kFetchOpRequest},
+                                                   {SendOpcode::kLocalInvalidate},
+                                                   {SendOpcode::kBindWindow},
+                                                   {SendOpcode::kUnbindWindow},
+                                                   {SendOpcode::kRegister},
+                                                   {SendOpcode::kDelay}});
 
 extern const ServiceRow kRcRow;
 extern const ServiceRow kXrcSendRow;

@@ -267,6 +267,50 @@ TEST_F(Direct, a_side_without_the_way_makes_both_use_cells) {
   EXPECT_EQ(pair.paths[0]->claims, 0);
 }
 
+/// Its peer wants each cell acknowledged, and so uses the switch. `last`: no other QP holds the window.
+TEST_F(Direct, a_queue_pair_whose_peer_uses_the_switch_does_so_too) {
+  for (const bool last : {false, true}) {
+    DirectPair world;
+    const auto held = world.connect({});
+    world.run(20);
+    QpConfig strict;
+    strict.ack_mode = AckMode::kStrict;
+    const std::array<QueuePair*, 2> mixed{world.make_qp(0, {}), world.make_qp(1, strict)};
+    world.bring_up(0, *mixed[0], {}, world.side(1).adapter->qpn(*mixed[1]), Lid(2), Psn(1), Psn(2));
+    if (last) {
+      world.run_one(0);  // it asks
+      ASSERT_TRUE(world.side(0).adapter->destroy_qp(held[0]));
+    }
+    world.bring_up(1, *mixed[1], strict, world.side(0).adapter->qpn(*mixed[0]), Lid(1), Psn(2), Psn(1));
+    ASSERT_EQ(world.post_recv(0, *mixed[0], 5, {world.side(0).sge(0, 64)}), PostResult::kOk);
+    ASSERT_EQ(world.post_send(1, *mixed[1], {}, {world.side(1).sge(0, 64)}), PostResult::kOk);
+    world.run(60);
+    EXPECT_EQ(world.side(0).completions.size(), 1U) << last;
+    EXPECT_GT(world.cells(1), 0U) << last;
+    EXPECT_EQ(world.paths[0]->claims, last ? 0 : 1);
+  }
+}
+
+TEST_F(Direct, a_queue_pair_asks_again_until_its_peer_has_come_up) {
+  for (const AckMode mode : {AckMode::kSelective, AckMode::kStrict}) {
+    DirectPair world;
+    (void)world.connect({});
+    world.run(20);
+    QpConfig late;
+    late.ack_mode = mode;
+    const std::array<QueuePair*, 2> pairs{world.make_qp(0, {}), world.make_qp(1, late)};
+    world.bring_up(0, *pairs[0], {}, world.side(1).adapter->qpn(*pairs[1]), Lid(2), Psn(1), Psn(2));
+    ASSERT_EQ(world.post_send(0, *pairs[0], {}, {world.side(0).sge(0, 64)}), PostResult::kOk);
+    world.run(50, 1ms);
+    world.bring_up(1, *pairs[1], late, world.side(0).adapter->qpn(*pairs[0]), Lid(1), Psn(2), Psn(1));
+    ASSERT_EQ(world.post_recv(1, *pairs[1], 5, {world.side(1).sge(0, 64)}), PostResult::kOk);
+    world.run(60, 1ms);
+    EXPECT_EQ(world.side(1).completions.size(), 1U);
+    EXPECT_EQ(world.side(0).completions.size(), 1U);
+    EXPECT_EQ(world.cells(0) != 0, mode == AckMode::kStrict);
+  }
+}
+
 TEST_F(Direct, a_region_ends_only_when_no_peer_moves_its_data) {
   connect();
   post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);

@@ -71,7 +71,7 @@ void make_qp(rdma_cm_id* id) {
 }
 
 void post(rdma_cm_id* id, ibv_wr_opcode opcode) {
-  ibv_mr* region = ibv_reg_mr(id->pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* region = ibv_reg_mr(id->pd, memory.data(), memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   ibv_sge sge{.addr = reinterpret_cast<uint64_t>(memory.data()), .length = 64, .lkey = region->lkey};
   ibv_send_wr wr{};
   wr.sg_list = &sge;

@@ -359,6 +359,8 @@ TEST_F(FaultHandler, what_is_sent_to_the_process_comes_in_threads_of_the_program
               } while (sigismember(&waits, SIGSEGV) == 0);
               EXPECT_EQ(came_in, 0) << "it waits, as without us";
               pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+              // The worker may have been on its way with the signal when it was first seen waiting.
+              for (int left = 100'000; came_in == 0 && left > 0; --left) usleep(100);
               EXPECT_EQ(came_in, getpid()) << "in the main thread";
               stop = true;
               pthread_join(worker, nullptr);

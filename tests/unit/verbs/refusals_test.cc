@@ -225,12 +225,14 @@ TEST_F(Refusals, of_objects_in_use_and_of_memory_say_what_to_do) {
       said_of([&] { return ibv_dealloc_pd(pd); }),
       HasSubstr("regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them"));
   EXPECT_THAT(said_of([&] {
-                return ibv_reg_mr(pd, const_cast<char*>(kConstant), 64, IBV_ACCESS_LOCAL_WRITE) == nullptr;
+                return ibv_reg_mr(pd, const_cast<char*>(kConstant), 64, int{IBV_ACCESS_LOCAL_WRITE}) ==
+                       nullptr;
               }),
               HasSubstr("or is read-only (a string constant, a const array) and access 0x1 has"));
   EXPECT_THAT(
-      said_of(
-          [&] { return ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_REMOTE_WRITE) == nullptr; }),
+      said_of([&] {
+        return ibv_reg_mr(pd, memory.data(), memory.size(), int{IBV_ACCESS_REMOTE_WRITE}) == nullptr;
+      }),
       HasSubstr(
           "ibv_reg_mr: access 0x2: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE"));
 }
