@@ -9,17 +9,15 @@ import re
 import select
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import termios
 import time
 import unittest
-import urllib.request
 
 import harness
 from test_programs import ProgramCase
-from weft_case import ECHO, SOURCE, WeftCase, die_with_test, end
+from weft_case import ECHO, SOURCE, WeftCase
 
 COUNTERS = SOURCE / "docs" / "counters.md"
 SECTION = re.compile(r"^## [^\n]*\n\n([^\n]*)\n((?:\n\| Name [^\n]*\n\|[-|]*\n(?:\|[^\n]*\n)*)?)", re.M)
@@ -118,29 +116,17 @@ class StatTest(WeftCase):
         for other in ("--json", "--watch"):
             self.assertEqual(self.weft("stat", "--prometheus", other)[0], 2)
 
-    @unittest.skipUnless(shutil.which("prometheus-node-exporter"), "prometheus-node-exporter is not installed")
-    def test_node_exporter_serves_the_counters(self):
-        """By its collector of text files, as docs/counters.md shows."""
-        directory = self.path / "prom"
-        directory.mkdir()
-        (directory / "weft.prom").write_text(self.weft("stat", "--prometheus")[1])
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
-        exporter = subprocess.Popen(["prometheus-node-exporter", f"--web.listen-address={address}", "--collector.disable-defaults",
-                                     "--collector.textfile", f"--collector.textfile.directory={directory}"],
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_test)
-        self.addCleanup(end, exporter)
-
-        def served():
-            try:
-                with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
-                    return answer.read().decode()
-            except OSError:
-                return ""
-        harness.wait_for(served, "node-exporter to answer")
-        text = served()
-        self.assertIn("node_textfile_scrape_error 0", text)
-        self.assertRegex(text, r'weft_cells_sent_total\{node="h1",place="link"\} [1-9]')
+    def test_the_parser_of_prometheus_takes_the_counters(self):
+        """With its own Python library (the Debian package, so Debian's Python): same metrics, types and samples as ours."""
+        text = self.weft("stat", "--prometheus")[1]
+        count = """if True:
+            import sys
+            from prometheus_client.parser import text_string_to_metric_families
+            families = list(text_string_to_metric_families(sys.stdin.read()))
+            print(len(families), sum(len(family.samples) for family in families), *sorted({family.type for family in families}))"""
+        done = subprocess.run(["/usr/bin/python3", "-c", count], input=text, capture_output=True, text=True, timeout=60)
+        samples = [line for line in text.splitlines() if not line.startswith("#")]
+        self.assertEqual(done.stdout.split(), [str(text.count("# TYPE ")), str(len(samples)), "counter", "gauge"], done.stderr)
 
     def test_json_of_other_commands(self):
         check = json.loads(self.weft("up", "--check", "--json", self.file)[1])
