@@ -245,6 +245,10 @@ const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {
   return qp.config;
 }
 
+bool ChannelAdapter::uses_window(const QueuePair& qp) const noexcept {
+  return qp.row == &kRcDirectRow;
+}
+
 Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
   return qp.qpn;
 }

@@ -93,6 +93,8 @@ class ChannelAdapter {
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
   /// The configuration at creation: service (PUSH-CHAN-01), queues and sizes.
   [[nodiscard]] const QpConfig& config(const QueuePair& qp) const noexcept;
+  /// True while the QP reaches its peer through a memory window, not through a port (docs/window.md).
+  [[nodiscard]] bool uses_window(const QueuePair& qp) const noexcept;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
   /// The QP with this number; null when there is none, and for management numbers.
   [[nodiscard]] QueuePair* find_qp(Qpn number) const noexcept;

@@ -32,6 +32,9 @@ class DirectPaths {
   [[nodiscard]] virtual DirectPath* claim(Lid peer) noexcept = 0;
   /// With the last release() the window ends.
   virtual void release(DirectPath& path) noexcept = 0;
+  /// A way that a peer process has opened and no QP here has claimed: claimed for the caller, with the LID
+  /// of the peer. Null when there is none.
+  virtual DirectPath* arrived(Lid& peer) noexcept = 0;
 };
 
 }  // namespace weft::adapter

@@ -66,15 +66,16 @@ bool Device::wait_for_ports(Duration limit) {
   if (core_->forked()) return false;
   const Instant until = core_->clock.now() + limit;
   std::vector<pollfd> fds;
-  for (;;) {
+  for (bool up = false;;) {
     const Instant now = core_->clock.now();
     Instant next = std::min(until, core_->tend_links(now, true));
+    if (up) return true;  // peers find this process under its LID
     {
       const Hold hold(*core_);
       core_->caller_turn(now);
-      bool up = true;
+      up = true;
       for (uint32_t i = 1; i <= ports(); ++i) up &= core_->adapter.port_up(static_cast<uint8_t>(i));
-      if (up) return true;
+      if (up) continue;
       next = core_->prepare_ports() ? std::min(next, core_->adapter.deadline()) : now;
     }
     if (now >= until) return false;

@@ -26,6 +26,13 @@ constexpr uint32_t kStockRandom = 1U << 31;  // a bit beside those of adapter::S
 // A switch on this machine answers within some tens of microseconds.
 constexpr Duration kPassOnPause = 50us;
 
+[[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, const Clock& clock,
+                                                        RandomSource& random, bool& wants_tending) {
+  if (config.direct_directory.empty()) return nullptr;
+  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory}, clock,
+                                         random, wants_tending);
+}
+
 }  // namespace
 
 DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, RandomSource& given_random,
@@ -34,8 +41,9 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       random(given_random),
       link_random(given_link_random),
       wakes(kLinksMax),
-      adapter({.guid = config.guid, .limits = config.limits}, random),
-      errands(wakes) {
+      errands(wakes),
+      windows(windows_of(config, given_clock, given_link_random, errands.tend_windows)),
+      adapter({.guid = config.guid, .limits = config.limits, .direct = windows.get()}, random) {
   random.report_to(errands.restock);
   adapter.report_lack(errands.restock);
   adapter.report_failures(errands.tell_failures);
@@ -86,6 +94,7 @@ void DeviceCore::caller_waits(Instant now) noexcept {
 bool DeviceCore::prepare_ports() noexcept {
   ports_prepared_ = true;
   for (fabric::CellPort* port : ports) ports_prepared_ &= port->prepare_sleep();
+  if (windows != nullptr) ports_prepared_ &= windows->prepare_sleep();
   return ports_prepared_;
 }
 
@@ -93,6 +102,7 @@ void DeviceCore::finish_ports() noexcept {
   if (!ports_prepared_) return;
   ports_prepared_ = false;
   for (fabric::CellPort* port : ports) port->finish_sleep();
+  if (windows != nullptr) windows->finish_sleep();
 }
 
 bool DeviceCore::prepare_to_wait() noexcept {
@@ -195,6 +205,10 @@ void DeviceCore::run_errands() noexcept {
 bool DeviceCore::run_bag() noexcept {
   Errands::Bag bag = errands.take();
   const bool more = !errands.empty();
+  if (bag.tend_windows) {
+    tend_now_ = true;
+    bag.kick_helper = true;
+  }
   if (bag.kick_helper) {
     counters.add(DeviceCounter::kHelperKicks);
     drive.helper_wakes();
@@ -324,7 +338,7 @@ Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   table.look(adapter, hold.now());
   for (const auto& link : links) {
     if (link->upkeep() == nullptr || link->engine().state() != fabric::LinkState::kFaulty) continue;
-    link_broken_ = true;
+    tend_now_ = true;
     until = Instant::min();
   }
   until = std::min(until, tend_at);
@@ -334,7 +348,7 @@ Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
 
 Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {
   const std::lock_guard guard(upkeep_);
-  if (!link_broken_.exchange(false) && !now_due && now < tend_at_) return tend_at_;
+  if (!tend_now_.exchange(false) && !now_due && now < tend_at_) return tend_at_;
   tend_at_ = kNever;
   for (const auto& link : links) {
     if (link->upkeep() != nullptr) link->upkeep()->look(now);
@@ -350,7 +364,22 @@ Instant DeviceCore::tend_links(Instant now, bool now_due) noexcept {
     link->upkeep()->clear();
     tend_at_ = std::min(tend_at_, link->upkeep()->deadline());
   }
+  if (windows != nullptr) tend_at_ = std::min(tend_at_, tend_windows(now));
   return tend_at_;
+}
+
+Instant DeviceCore::tend_windows(Instant now) noexcept {
+  {
+    const Hold hold(*this);
+    windows->begin(adapter.port_up(1) ? adapter.port_info(1) : nullptr);
+  }
+  windows->work(now);
+  {
+    const Hold hold(*this);
+    if (windows->settle()) turn(now);
+  }
+  windows->clear();
+  return windows->deadline();
 }
 
 MissingPort DeviceCore::missing_port() {
@@ -370,12 +399,14 @@ void DeviceCore::wait_fds(std::vector<pollfd>& out) {
     for (const auto& link : links) {
       if (link->upkeep() != nullptr) link->upkeep()->wait_fds(out);
     }
+    if (windows != nullptr) windows->join_fds(out);
   }
-  if (path_ports.empty()) return;
+  if (path_ports.empty() && windows == nullptr) return;
   out.reserve(out.size() + kFdsPerPort * path_ports.size());
   const Hold hold(*this);
   if (!ports_prepared_) return;  // descriptors signal arrivals only after prepare_ports()
   for (const fabric::CellPort* port : path_ports) port->wait_fds(out);
+  if (windows != nullptr) out.push_back({windows->sleep_fd(), POLLIN, 0});
 }
 
 }  // namespace weft::hca

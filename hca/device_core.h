@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "fabric/link/wake_list.h"
 #include "hca/device_config.h"
+#include "hca/direct_windows.h"
 #include "hca/drive.h"
 #include "hca/engine_lock.h"
 #include "hca/event_fd.h"
@@ -61,8 +62,8 @@ class DeviceCore final : private adapter::GoneMemory {
   /// Starts the helper, once a QP has left RESET or a call waits.
   void need_helper() noexcept;
   void acknowledge(Object& object, uint32_t events) noexcept;
-  /// Prepares all ports for sleeping. True when nothing waits at any port; then a peer's next flit wakes the
-  /// helper.
+  /// Prepares all ports and windows for sleeping. True when nothing waits at any of them; then a peer's next
+  /// flit or record wakes the helper.
   [[nodiscard]] bool prepare_ports() noexcept;
   void finish_ports() noexcept;
   void add(ContextBase& context) noexcept;
@@ -89,8 +90,8 @@ class DeviceCore final : private adapter::GoneMemory {
   /// Waits until the program has acknowledged all events of `object` that it took.
   void wait_for_acknowledgements(const Object& object) noexcept;
   [[nodiscard]] Helped help(bool links_ready, bool stays) noexcept;
-  /// Joins, watches peers and frees dead links, if that is due or `now_due` is set. @return when it is due
-  /// again
+  /// Joins, watches peers and frees dead links and windows, if that is due or `now_due` is set. @return when
+  /// it is due again
   Instant tend_links(Instant now, bool now_due) noexcept;
   [[nodiscard]] MissingPort missing_port();
   void wait_fds(std::vector<pollfd>& out);
@@ -110,9 +111,11 @@ class DeviceCore final : private adapter::GoneMemory {
   RandomSource& link_random;
   ForkGuard fork_guard;
   fabric::WakeList wakes;
-  std::vector<std::unique_ptr<KeptLink>> links;  // declared before the adapter, which uses them
-  adapter::ChannelAdapter adapter;
+  // Declared before the adapter, which uses them.
+  std::vector<std::unique_ptr<KeptLink>> links;
   Errands errands;
+  std::unique_ptr<DirectWindows> windows;  // null: all queue pairs use the ports
+  adapter::ChannelAdapter adapter;
   Drive drive;
   Helper* helper = nullptr;
   QpTable table;
@@ -136,13 +139,14 @@ class DeviceCore final : private adapter::GoneMemory {
   void deliver_notifications() noexcept;
   void deliver(const adapter::AsyncEvent& event) noexcept;
   void helper_failed() noexcept;
+  [[nodiscard]] Instant tend_windows(Instant now) noexcept;
 
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   uint32_t destroyers_ = 0;                    // threads in wait_for_acknowledgements()
   std::atomic<uint32_t> acknowledgements_{0};  // steps with each acknowledgement while a destroyer waits
 
-  std::atomic<bool> link_broken_{false};  // a faulty link must be taken out
+  std::atomic<bool> tend_now_{false};  // a faulty link must be taken out, or windows be made or ended
 
   bool gone_said_ = false;  // used by the helper only
 

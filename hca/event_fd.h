@@ -52,7 +52,8 @@ struct Wants {
   bool tell_destroyers = false;  // an acknowledgement came that a destroyer may wait for
   bool restock = false;          // a table runs short
   bool tell_failures = false;    // failures wait to be passed on
-  std::array<bool, 3> unused{};  // makes Wants one 64-bit word
+  bool tend_windows = false;     // memory windows have to be made or ended
+  std::array<bool, 2> unused{};  // makes Wants one 64-bit word
 };
 
 /// System calls that the calls of a device need: noted under its lock, made after the lock is released.

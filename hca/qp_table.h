@@ -17,9 +17,9 @@ class StatsPage;
 
 namespace weft::hca {
 
-enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber, kCount };
+enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber, kWay, kCount };
 [[nodiscard]] constexpr CounterNames<QpGauge> counter_labels(QpGauge /*of*/) noexcept {
-  return {"number", "service", "qp_state", "peer_lid", "peer_number"};
+  return {"number", "service", "qp_state", "peer_lid", "peer_number", "way"};
 }
 
 /// Updated when a QP changes, and every 500 ms by the helper; no call of the data path comes here. Owner: the

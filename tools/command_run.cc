@@ -37,6 +37,7 @@ struct RunOptions {
   std::string secret_key;
   std::string switch_key;
   bool roce = false;
+  bool direct = false;
   std::string addresses;  // value for WEFT_IP, separated by commas; empty: keep the environment's
   bool marks_prompt = false;
   uint32_t wait_port = 0;  // TCP port; 0: start at once
@@ -158,6 +159,7 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
                                                      : join_here(command, options, *libraries, use, fabric);
   if (!environment.ok()) return environment.error();
   if (options.roce) (*environment)["WEFT_FLAVOUR"] = "roce";
+  if (options.direct) (*environment)["WEFT_DIRECT"] = "1";
   if (!options.addresses.empty()) (*environment)["WEFT_IP"] = options.addresses;
   if (options.marks_prompt)
     environment->merge(prompt_environment(options.mark(fabric), environment_variable));
@@ -215,6 +217,8 @@ void add_options(CommandLine& line, RunOptions& options) {
   line.text("ip", "ADDRESS", options.addresses,
             "IP addresses for connection management, separated by commas (10.87.0.0 plus the LID)");
   line.flag("roce", options.roce, "the port appears as RoCE: Ethernet, with GIDs from IP addresses");
+  line.flag("direct", options.direct,
+            "RC to programs of this machine that have it too goes through memory, not through the switch");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");
 }

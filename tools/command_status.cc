@@ -149,9 +149,10 @@ std::string node_json(const NamesByLid& names, const NodeStatus& node) {
                          json_text(p.carrier));
   std::string qps;
   for (const ProgramQp& qp : node.shown_qps)
-    qps += fmt::format("{}{{\"number\":{},\"service\":{},\"state\":{},\"peer_lid\":{},\"peer_number\":{}}}",
-                       qps.empty() ? "" : ",", qp.number, json_text(qp.service), json_text(qp.state),
-                       qp.peer_lid, qp.peer_number);
+    qps += fmt::format(
+        "{}{{\"number\":{},\"service\":{},\"state\":{},\"peer_lid\":{},\"peer_number\":{},\"way\":{}}}",
+        qps.empty() ? "" : ",", qp.number, json_text(qp.service), json_text(qp.state), qp.peer_lid,
+        qp.peer_number, json_text(qp.way));
   return fmt::format(
       "{{\"name\":{},\"program\":{},\"pid\":{},\"running\":{},\"ready\":{},\"state\":{},\"lid\":{},"
       "\"guid\":\"{:016x}\",\"restarts\":{},\"sessions\":[{}],\"ports\":[{}],\"qps\":{},\"queue_pairs\":[{}]}"
@@ -207,7 +208,8 @@ void print_qps(const NodeStatus& node) {
     const std::string peer = qp.peer_lid == 0
                                  ? std::string()
                                  : fmt::format(", with lid {} qp 0x{:06x}", qp.peer_lid, qp.peer_number);
-    print_line(fmt::format("{:<12}   qp 0x{:06x}: {}, {}{}", "", qp.number, qp.service, qp.state, peer));
+    print_line(fmt::format("{:<12}   qp 0x{:06x}: {}, {}{}{}", "", qp.number, qp.service, qp.state, peer,
+                           qp.way == "window" ? " through a window" : ""));
   }
   if (node.qps > node.shown_qps.size())
     print_line(fmt::format("{:<12}   {} further QPs", "", node.qps - node.shown_qps.size()));

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 11> kServices{"?", "?", "RC",  "UC",     
 constexpr std::array<std::string_view, 6> kSessionStates{"idle", "connecting", "opening",
                                                          "open", "closing",    "lost"};
 static_assert(kSessionStates.size() == static_cast<size_t>(session::SessionState::kCount));
+constexpr std::array<std::string_view, 3> kWays{"?", "switch", "window"};
 constexpr std::array<std::string_view, 2> kNoYes{"no", "yes"};
 
 /// An entry that is no counter, by its last word and the word before it; place numbers are skipped.
@@ -44,6 +45,7 @@ constexpr std::array kEntries{
     Entry{"qp", "number", CounterKind::kNumber, {}, 6},
     Entry{"qp", "service", CounterKind::kState, kServices},
     Entry{"qp", "qp_state", CounterKind::kState, kQpStates},
+    Entry{"qp", "way", CounterKind::kState, kWays},
     Entry{"qp", "peer_lid", CounterKind::kNumber},
     Entry{"qp", "peer_number", CounterKind::kNumber, {}, 6},
     Entry{"now", "state", CounterKind::kState, kSessionStates},

@@ -42,6 +42,7 @@ void take(const std::string& name, uint64_t value, ProgramNode& out) {
   if (what == "service") qp.service = counter_state(name, value);
   if (what == "qp_state") qp.state = counter_state(name, value);
   if (what == "peer_lid") qp.peer_lid = static_cast<uint16_t>(value);
+  if (what == "way") qp.way = counter_state(name, value);
   if (what == "peer_number") qp.peer_number = static_cast<uint32_t>(value);
 }
 

@@ -24,6 +24,7 @@ struct ProgramQp {
   std::string state;
   uint16_t peer_lid = 0;
   uint32_t peer_number = 0;
+  std::string way;  // "switch" or "window"
 };
 
 /// A running program of this machine.

@@ -26,7 +26,7 @@ constexpr Duration kJoinMax = 1s;
 /// machine, and half the time for which a freed LID is reserved.
 constexpr Duration kLaterMax = 30s;
 /// Entries of a process's page: its counters and its QPs.
-constexpr uint32_t kPageEntries = 2432;
+constexpr uint32_t kPageEntries = 2496;
 /// Descriptors that joining needs: two for the helper thread, one each for page and link, and spare ones for
 /// use during the join.
 constexpr size_t kDescriptors = 8;
@@ -74,8 +74,10 @@ void keep_programs_signals() noexcept {
 ProcessNode::ProcessNode(const Settings& settings)
     : settings_(settings),
       failure_lines_(settings.endpoint),
-      device_({.guid = settings.guid, .strict_memory = settings.strict_memory}, clock_, random_,
-              link_random_),
+      device_({.guid = settings.guid,
+               .strict_memory = settings.strict_memory,
+               .direct_directory = settings.direct_dir},
+              clock_, random_, link_random_),
       helper_(device_, clock_) {
   if (explains()) device_.set_failure_sink(&failure_lines_);
 }

@@ -78,6 +78,10 @@ Result<Settings> read_settings() {
   if (!strict.empty() && strict != "0" && strict != "1")
     return Error{fmt::format("WEFT_STRICT_MEMORY={}: must be 0 or 1", strict)};
   out.strict_memory = strict == "1";
+  const std::string direct = environment_variable("WEFT_DIRECT");
+  if (!direct.empty() && direct != "0" && direct != "1")
+    return Error{fmt::format("WEFT_DIRECT={}: must be 0 or 1", direct)};
+  if (direct == "1" && !out.dir.empty()) out.direct_dir = out.dir + "/direct";
   out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
   out.curve_server = environment_variable("WEFT_CURVE_SERVER");
   uint16_t lid = 0;

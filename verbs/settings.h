@@ -24,6 +24,7 @@ struct Settings {
   uint32_t flit_payload_bytes = 0;
   Duration silence{};          // of a ZeroMQ link; 0: as the kind of endpoint has it
   bool strict_memory = false;  // transfers to and from unmapped memory fail
+  std::string direct_dir;      // where the programs of this machine make memory windows; empty: none
   bool roce = false;           // the port reports Ethernet and has RoCE GIDs
 };
 

@@ -28,7 +28,7 @@ class Process final : public fabric::OwnerMemory {
 
 }  // namespace
 
-/// One side of a window. It has no end before both sides have claimed the way.
+/// One side of a window. It has an end once both sides have claimed the way, or one has opened it.
 class Windows::Side final : public adapter::DirectPath {
  public:
   Side(Windows& windows, Shared& shared) noexcept : windows_(windows), shared_(shared) {}
@@ -44,7 +44,8 @@ class Windows::Side final : public adapter::DirectPath {
 
   uint32_t place = kNowhere;
   uint32_t claims = 0;
-  bool over = false;  // it was claimed and given back
+  bool arrives = false;  // the other side has opened the window, and this one has not claimed it
+  bool over = false;     // it was claimed and given back
 
  private:
   Windows& windows_;
@@ -71,6 +72,7 @@ class Windows::Shared {
     }
   }
 
+  bool visited = false;  // one side has opened it
   Process memory;
   std::unique_ptr<fabric::MemoryWindow> device;
   std::array<Side, 2> sides;
@@ -80,6 +82,7 @@ class Windows::Paths final : public adapter::DirectPaths {
  public:
   Paths(Windows& windows, uint32_t place) noexcept : windows_(windows), place_(place) {}
   adapter::DirectPath* claim(Lid peer) noexcept override { return windows_.claim(place_, peer); }
+  adapter::DirectPath* arrived(Lid& peer) noexcept override { return windows_.arrived(place_, peer); }
   void release(adapter::DirectPath& path) noexcept override { windows_.release(static_cast<Side&>(path)); }
 
  private:
@@ -88,8 +91,13 @@ class Windows::Paths final : public adapter::DirectPaths {
 };
 
 Windows::Windows(uint32_t places, const fabric::DmaFaults& faults, RandomSource& random,
-                 std::function<uint32_t(Lid)> place_of, std::function<void(uint32_t)> wake)
-    : faults_(faults), random_(random), place_of_(std::move(place_of)), wake_(std::move(wake)) {
+                 std::function<uint32_t(Lid)> place_of, std::function<Lid(uint32_t)> lid_of,
+                 std::function<void(uint32_t)> wake)
+    : faults_(faults),
+      random_(random),
+      place_of_(std::move(place_of)),
+      lid_of_(std::move(lid_of)),
+      wake_(std::move(wake)) {
   for (uint32_t place = 0; place < places; ++place) paths_.push_back(std::make_unique<Paths>(*this, place));
 }
 Windows::~Windows() = default;
@@ -112,9 +120,32 @@ adapter::DirectPath* Windows::claim(uint32_t place, Lid peer) noexcept {
   Shared& shared = **found;
   Side& side = shared.sides[shared.sides[0].place == place ? 0 : 1];
   ++side.claims;
-  if (shared.device == nullptr && shared.sides[0].claims != 0 && shared.sides[1].claims != 0)
-    shared.join(faults_, random_);
+  side.arrives = false;
+  if (shared.device != nullptr) return &side;
+  Side& far = shared.sides[shared.sides[0].place == place ? 1 : 0];
+  if (far.claims == 0) {  // some windows open for one side alone, the others when both want it
+    far.arrives = lid_of_(place) != Lid(0) && random_.below(2) == 0;
+    if (!far.arrives) return &side;
+    shared.visited = true;
+    wake_(other);
+  }
+  shared.join(faults_, random_);
   return &side;
+}
+
+adapter::DirectPath* Windows::arrived(uint32_t place, Lid& peer) noexcept {
+  for (const auto& shared : shared_) {
+    for (size_t i = 0; i < 2; ++i) {
+      Side& side = shared->sides[i];
+      if (side.place != place || !side.arrives) continue;
+      side.arrives = false;
+      if (shared->ended()) continue;
+      ++side.claims;
+      peer = lid_of_(shared->sides[1 - i].place);
+      return &side;
+    }
+  }
+  return nullptr;
 }
 
 void Windows::release(Side& side) noexcept {
@@ -150,6 +181,7 @@ void Windows::count(Tally& tally) const {
   for (const auto& shared : shared_) {
     if (shared->device == nullptr) continue;
     tally("windows opened");
+    if (shared->visited) tally("windows opened by one side");
     for (size_t i = 0; i < 2; ++i) {
       const fabric::DmaFaultCounts& counts = shared->device->counts(i);
       tally("window DMA", counts.requests);

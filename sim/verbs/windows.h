@@ -20,9 +20,11 @@ namespace weft::sim::verbs {
 class Windows {
  public:
   /// @param place_of the place of the living adapter that has this LID; kNowhere: none that shares a machine
+  /// @param lid_of the only LID of the adapter at a place; 0: it has several
   /// @param wake gives the adapter at a place a turn: its peer has ended their window
   Windows(uint32_t places, const fabric::DmaFaults& faults, RandomSource& random,
-          std::function<uint32_t(Lid)> place_of, std::function<void(uint32_t)> wake);
+          std::function<uint32_t(Lid)> place_of, std::function<Lid(uint32_t)> lid_of,
+          std::function<void(uint32_t)> wake);
   ~Windows();
 
   static constexpr uint32_t kNowhere = ~uint32_t{0};
@@ -40,12 +42,14 @@ class Windows {
   class Paths;
 
   adapter::DirectPath* claim(uint32_t place, Lid peer) noexcept;
+  adapter::DirectPath* arrived(uint32_t place, Lid& peer) noexcept;
   void release(Side& side) noexcept;
   void end(Shared& shared, size_t side) noexcept;
 
   fabric::DmaFaults faults_;
   RandomSource& random_;
   std::function<uint32_t(Lid)> place_of_;
+  std::function<Lid(uint32_t)> lid_of_;
   std::function<void(uint32_t)> wake_;
   std::vector<std::unique_ptr<Paths>> paths_;
   std::vector<std::unique_ptr<Shared>> shared_;

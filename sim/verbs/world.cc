@@ -72,6 +72,7 @@ class World final : private SimFabric::Observer, private Outside {
         turns_(random_, plan.skip_ppm),
         windows_(
             plan_.adapters, plan_.dma_faults, window_random_, [this](Lid lid) { return neighbour_with(lid); },
+            [this](uint32_t place) { return only_lid(place); },
             [this](uint32_t place) { turns_.wake(place); }) {
     build();
   }
@@ -123,6 +124,7 @@ class World final : private SimFabric::Observer, private Outside {
 
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
   [[nodiscard]] uint32_t neighbour_with(Lid lid) noexcept;
+  [[nodiscard]] Lid only_lid(uint32_t place) const;
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
   void return_switches();
@@ -237,6 +239,12 @@ uint32_t World::neighbour_with(Lid lid) noexcept {
     if (model_.links().lid(link) == lid && (plan_.direct >> place & 1) != 0 && lives(place)) return place;
   }
   return Windows::kNowhere;
+}
+
+/// 0 when the adapter has several.
+Lid World::only_lid(uint32_t place) const {
+  const std::vector<uint32_t> links = links_of(place);
+  return links.size() == 1 ? model_.links().lid(links[0]) : Lid(0);
 }
 
 std::vector<uint32_t> World::free_places() const {

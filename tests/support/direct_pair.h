@@ -44,6 +44,12 @@ class TestPaths final : public adapter::DirectPaths, private adapter::DirectPath
     --claims;
     if (claims == 0) end_.reset();
   }
+  adapter::DirectPath* arrived(Lid& peer) noexcept override {
+    if (!std::exchange(arrives, false)) return nullptr;
+    ++claims;
+    peer = peer_;
+    return this;
+  }
   [[nodiscard]] State state() const noexcept override {
     return refused ? State::kRefused : end_ == nullptr ? State::kJoining : State::kOpen;
   }
@@ -54,6 +60,7 @@ class TestPaths final : public adapter::DirectPaths, private adapter::DirectPath
   }
   bool offered = true;
   bool refused = false;
+  bool arrives = false;  // the peer has opened the window
   int claims = 0;
 
  private:

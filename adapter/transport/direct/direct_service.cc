@@ -100,6 +100,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   peer.qps.reserve(peer.qps.size() + 1);
   lives_.emplace(made->id, &qp);
   peer.qps.push_back(&qp);
+  peer.visits = false;
   if (peer.qps.size() == 1 && !peer.mixed) peer.pd = qp.config.pd;
   if (peer.pd != qp.config.pd && !std::exchange(peer.mixed, true)) keys_.withdraw_all(peer);
   qp.kept = std::move(made);
@@ -211,11 +212,26 @@ void DirectService::say_last_words(QueuePair& qp) noexcept {
 
 uint32_t DirectService::run_turn() noexcept {
   uint32_t work = 0;
+  Lid lid{};
+  while (DirectPath* path = engine_.config.direct->arrived(lid)) admit(*path, lid);
   more_ = false;
   for (size_t i = peers_.size(); i-- > 0;) {
     if (i < peers_.size()) work += turn(*peers_[i]);
   }
   return work;
+}
+
+/// A peer has opened a window. It may serve QPs to come, and a QP that uses a switch must say so.
+void DirectService::admit(DirectPath& path, Lid lid) noexcept {
+  try {
+    auto made = std::make_unique<DirectPeer>();
+    made->lids.push_back(lid);
+    made->path = &path;
+    made->visits = true;
+    peers_.push_back(std::move(made));
+  } catch (const std::bad_alloc&) {
+    engine_.config.direct->release(path);
+  }
 }
 
 Instant DirectService::next_turn() const noexcept {
@@ -242,11 +258,11 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   if (peer.ended) return 0;
   const auto work = static_cast<uint32_t>(peer.path->end().poll(engine_.now));
   const uint32_t taken = take_records(peer);
-  if (peer.qps.empty()) {  // the last one uses the switch
+  const fabric::WindowState state = peer.path->end().state();
+  if (peer.qps.empty() && !peer.visits) {  // the last one uses the switch
     drop(peer);
     return work + taken;
   }
-  const fabric::WindowState state = peer.path->end().state();
   if (state == fabric::WindowState::kGone || state == fabric::WindowState::kFaulty) {
     if (taken == 0) end(peer);  // what had arrived was taken out
     return work + taken;

@@ -47,6 +47,7 @@ class DirectService final : public PacketService {
  private:
   [[nodiscard]] bool suits(const QueuePair& qp) const noexcept;
   [[nodiscard]] DirectPeer* peer_of(Lid lid);
+  void admit(DirectPath& path, Lid lid) noexcept;
   void enter(QueuePair& qp, DirectPeer& peer);
   void leave(QueuePair& qp) noexcept;
   void drop(DirectPeer& peer) noexcept;

@@ -92,9 +92,10 @@ struct DirectPeer {
   std::vector<QueuePair*> qps;
   std::vector<QueuePair*> waiting;  // for room in the FIFO or in the device, or for the table
   std::vector<DirectFarewell> farewells;
-  PdId pd{};           // of all its QPs, unless mixed
-  bool mixed = false;  // QPs of several domains: keys of either must not open to the other's peer QPs
-  bool up = false;     // the window has come up
+  PdId pd{};            // of all its QPs, unless mixed
+  bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
+  bool up = false;      // the window has come up
+  bool visits = false;  // the peer has opened the window, and no QP here has used it
   bool waits_for_table = false;  // a QP waits for the next turn of the window
   bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
   std::unordered_map<uint32_t, uint64_t> shown;  // key -> 0, or the generation since which it is withdrawn

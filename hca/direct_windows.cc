@@ -1,0 +1,272 @@
+// How it works: each process listens under its LID. A claim orders a window; the next work() calls the peer,
+// or finds that the peer has called. Both may call at once: the call of the smaller LID stands. No process
+// listens under a LID of another machine, of a switch-only program or of a dead one, so that order is refused
+// at once.
+#include "hca/direct_windows.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/log.h"
+
+namespace weft::hca {
+namespace {
+
+constexpr uint32_t kRequests = 256;
+/// A joining peer may have to be looked at though its doorbell is silent.
+constexpr Duration kJoinLook = 1ms;
+constexpr Duration kListenAgain = 1s;
+
+}  // namespace
+
+bool DirectWindows::Way::lives() const noexcept {
+  if (now == State::kJoining) return true;
+  if (now == State::kRefused) return false;
+  const fabric::WindowState state = window->state();
+  return state == fabric::WindowState::kUp || state == fabric::WindowState::kJoining;
+}
+
+DirectWindows::DirectWindows(DirectWindowsConfig config, const Clock& clock, RandomSource& random,
+                             bool& wants_tending)
+    : config_(std::move(config)),
+      clock_(clock),
+      random_(random),
+      wants_tending_(wants_tending),
+      door_(config_.directory),
+      sleepers_(epoll_create1(EPOLL_CLOEXEC)) {}
+DirectWindows::~DirectWindows() = default;
+
+// ---- under the lock --------------------
+
+adapter::DirectPath* DirectWindows::claim(Lid peer) noexcept {
+  for (Way& way : ways_) {
+    if (way.peer != peer || !way.lives()) continue;
+    way.arriving = false;
+    ++way.claims;
+    return &way;
+  }
+  if (!port_up_ || peer == lid_ || ways_.size() >= kWindowsMax) return nullptr;
+  try {
+    wanted_.push_back(peer);
+    Way& way = ways_.emplace_back();
+    way.peer = peer;
+    way.claims = 1;
+    wants_tending_ = true;
+    return &way;
+  } catch (const std::bad_alloc&) {  // the switch needs no memory; an order without a way is harmless
+    return nullptr;
+  }
+}
+
+void DirectWindows::release(adapter::DirectPath& path) noexcept {
+  auto& way = static_cast<Way&>(path);
+  if (--way.claims != 0) return;
+  const auto place =
+      std::find_if(ways_.begin(), ways_.end(), [&way](const Way& kept) { return &kept == &way; });
+  ended_.splice(ended_.end(), ways_, place);
+  wants_tending_ = true;
+}
+
+adapter::DirectPath* DirectWindows::arrived(Lid& peer) noexcept {
+  if (arrivals_ == 0) [[likely]]
+    return nullptr;
+  const auto place = std::find_if(ways_.begin(), ways_.end(), [](const Way& way) { return way.arriving; });
+  --arrivals_;
+  place->arriving = false;
+  place->claims = 1;
+  peer = place->peer;
+  return &*place;
+}
+
+void DirectWindows::begin(const fabric::CellPortInfo* port) noexcept {
+  port_up_ = port != nullptr;
+  if (port != nullptr) {
+    subnet_ = port->subnet;
+    lid_ = port->lid;
+  }
+  orders_.swap(wanted_);
+  dead_.splice(dead_.end(), ended_);
+  for (Way& way : ways_) {
+    if (!way.lives()) unwatch(way);  // the descriptor of an ended window stays ready
+  }
+}
+
+bool DirectWindows::settle() noexcept {
+  bool news = false;
+  for (Outcome& outcome : outcomes_) {
+    Way* way = waiting_for(outcome.peer);
+    if (outcome.window == nullptr) {
+      if (way != nullptr) way->now = adapter::DirectPath::State::kRefused;
+      news |= way != nullptr;
+      continue;
+    }
+    if (way == nullptr) {
+      ways_.splice(ways_.end(), outcome.spare);
+      way = &ways_.back();
+      way->peer = outcome.peer;
+      way->arriving = true;
+      ++arrivals_;
+    }
+    way->window = std::move(outcome.window);
+    way->now = adapter::DirectPath::State::kOpen;
+    way->watched = outcome.watched;
+    news = true;
+  }
+  return news;
+}
+
+DirectWindows::Way* DirectWindows::waiting_for(Lid peer) noexcept {
+  for (Way& way : ways_) {
+    if (way.peer == peer && way.now == adapter::DirectPath::State::kJoining) return &way;
+  }
+  return nullptr;
+}
+
+bool DirectWindows::prepare_sleep() noexcept {
+  bool sleeps = true;
+  for (Way& way : ways_) {
+    if (way.now == adapter::DirectPath::State::kOpen) sleeps &= way.window->prepare_sleep();
+  }
+  return sleeps;
+}
+
+void DirectWindows::finish_sleep() noexcept {
+  for (Way& way : ways_) {
+    if (way.now == adapter::DirectPath::State::kOpen) way.window->finish_sleep();
+  }
+}
+
+// ---- without the lock --------------------
+
+void DirectWindows::work(Instant now) {
+  listen(now);
+  answer(now);
+  for (const Lid peer : std::exchange(orders_, {})) call(peer, now);
+  join(now);
+}
+
+void DirectWindows::listen(Instant now) {
+  const bool stands = door_.is_open() && door_.lid() == lid_ && door_.subnet() == subnet_;
+  if (!port_up_ || stands || now < listen_again_) return;
+  listen_again_ = now + kListenAgain;
+  if (const Status opened = door_.open(subnet_, lid_); !opened)
+    log(LogLevel::kInfo, "no memory windows to this process: {}", opened.error().text);
+}
+
+/// Takes calls of peers. Of two calls of one pair the one of the smaller LID stands.
+void DirectWindows::answer(Instant now) {
+  callers_.clear();
+  door_.look(now, callers_);
+  for (fabric::WindowCaller& caller : callers_) {
+    const auto same =
+        std::find_if(joins_.begin(), joins_.end(), [&](const Join& join) { return join.peer == caller.lid; });
+    if (same != joins_.end()) {
+      if (same->called && door_.lid().value() < caller.lid.value()) continue;
+      joins_.erase(same);
+    }
+    if (joins_.size() < kWindowsMax)
+      static_cast<void>(add_join(caller.lid, std::move(caller.socket), false, now));
+  }
+}
+
+void DirectWindows::call(Lid peer, Instant now) {
+  const auto joins = [peer](const Join& join) { return join.peer == peer; };
+  if (std::any_of(joins_.begin(), joins_.end(), joins)) return;  // the peer has called
+  Result<UniqueFd> socket = door_.call(peer);
+  if (!socket) return refuse(peer, socket.error().text);
+  if (const Status added = add_join(peer, std::move(*socket), true, now); !added)
+    refuse(peer, added.error().text);
+}
+
+Status DirectWindows::add_join(Lid peer, UniqueFd socket, bool called, Instant now) {
+  Result<std::unique_ptr<fabric::ProcessDevice>> made =
+      fabric::ProcessDevice::create(std::move(socket),
+                                    {.window_bytes = fabric::OwnWindow::bytes_for(config_.own),
+                                     .requests = kRequests,
+                                     .process_copies = config_.process_copies,
+                                     .memory = nullptr,
+                                     .clock = &clock_},
+                                    random_);
+  if (!made) return made.error();
+  Join& join = joins_.emplace_back();
+  join.peer = peer;
+  join.called = called;
+  join.until = now + kWindowJoinMax;
+  join.device = made->get();
+  join.window = std::make_unique<fabric::WindowEnd>(std::move(*made), config_.own);
+  return {};
+}
+
+void DirectWindows::join(Instant now) {
+  bool failed = false;
+  for (Join& join : joins_) {
+    join.window->poll(now);
+    failed |= join.window->state() == fabric::WindowState::kGone;
+  }
+  if (failed) answer(now);  // a peer that hung up has called before it did
+  for (auto at = joins_.begin(); at != joins_.end();) {
+    Join& join = *at;
+    const fabric::WindowState state = join.window->state();
+    if (state == fabric::WindowState::kJoining && now < join.until) {
+      ++at;
+      continue;
+    }
+    if (state == fabric::WindowState::kUp) {
+      log(LogLevel::kInfo, "memory window to LID {}: {}", join.peer.value(), join.device->way());
+      Outcome& outcome = outcomes_.emplace_back();
+      outcome.peer = join.peer;
+      outcome.watched = watch(*join.window);
+      outcome.window = std::move(join.window);
+      outcome.spare.emplace_back();
+    } else {
+      refuse(join.peer, state == fabric::WindowState::kFaulty    ? std::string(join.window->why())
+                        : !join.device->fault().empty()          ? join.device->fault()
+                        : state == fabric::WindowState::kJoining ? "the other process does not answer"
+                                                                 : "the other process hung up");
+    }
+    at = joins_.erase(at);
+  }
+}
+
+void DirectWindows::refuse(Lid peer, const std::string& why) {
+  log(LogLevel::kDebug, "no memory window to LID {}, the switch serves: {}", peer.value(), why);
+  outcomes_.emplace_back().peer = peer;
+}
+
+int DirectWindows::watch(const fabric::WindowEnd& window) {
+  std::vector<pollfd> fds;
+  window.wait_fds(fds);
+  if (fds.empty()) return -1;
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {}};
+  return epoll_ctl(sleepers_.get(), EPOLL_CTL_ADD, fds[0].fd, &event) == 0 ? fds[0].fd : -1;
+}
+
+void DirectWindows::unwatch(Way& way) noexcept {
+  if (way.watched < 0) return;
+  epoll_event none{};
+  static_cast<void>(epoll_ctl(sleepers_.get(), EPOLL_CTL_DEL, way.watched, &none));
+  way.watched = -1;
+}
+
+void DirectWindows::clear() noexcept {
+  outcomes_.clear();
+  for (Way& way : dead_) unwatch(way);  // closing does not, while a child after fork() has the descriptor
+  dead_.clear();
+}
+
+Instant DirectWindows::deadline() const noexcept {
+  Instant at = door_.deadline();
+  if (port_up_ && !door_.is_open()) at = std::min(at, listen_again_);
+  if (!joins_.empty()) at = std::min(at, clock_.now() + kJoinLook);
+  return at;
+}
+
+void DirectWindows::join_fds(std::vector<pollfd>& out) const {
+  door_.wait_fds(out);
+  for (const Join& join : joins_) join.window->wait_fds(out);
+}
+
+}  // namespace weft::hca

@@ -1,0 +1,133 @@
+// hca/direct_windows.h -- the memory windows between this process and others of its machine: makes them, ends
+// them, and lets the helper sleep at them. Internal to hca/. docs/window.md, "How two processes meet".
+#pragma once
+
+#include <poll.h>
+
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adapter/direct_paths.h"
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/unique_fd.h"
+#include "fabric/link/cell_port.h"
+#include "fabric/window/process_device.h"
+#include "fabric/window/window_door.h"
+#include "fabric/window/window_end.h"
+
+namespace weft::hca {
+
+/// A window that has not come up after this is given up: the queue pairs use the switch.
+inline constexpr Duration kWindowJoinMax = 1s;
+/// Windows of one process, and windows that peers have opened beyond those that its queue pairs use.
+inline constexpr size_t kWindowsMax = 4096;
+
+struct DirectWindowsConfig {
+  std::string directory;       // where the processes meet
+  bool process_copies = true;  // see fabric::ProcessDeviceConfig
+  fabric::OwnWindowConfig own{.slots = 128, .slot_bytes = 4352, .table_entries = 4096};
+};
+
+/// Calls of the adapter and those that say so: under the device's lock. The other calls: one thread at a
+/// time. A window is made and ended in steps: begin(), work() without the lock, settle(), clear().
+class DirectWindows final : public adapter::DirectPaths {
+ public:
+  /// Sets `wants_tending` when windows have to be made or ended. All three outlive this. `random` is drawn
+  /// from in work() alone.
+  DirectWindows(DirectWindowsConfig config, const Clock& clock, RandomSource& random, bool& wants_tending);
+  ~DirectWindows() override;
+
+  // ---- under the lock --------------------
+  adapter::DirectPath* claim(Lid peer) noexcept override;
+  void release(adapter::DirectPath& path) noexcept override;
+  adapter::DirectPath* arrived(Lid& peer) noexcept override;
+  /// First step: takes the orders. `port`: of the adapter, null while it is down.
+  void begin(const fabric::CellPortInfo* port) noexcept;
+  /// Third step: hands over windows that are up, and refusals. True when there were any.
+  bool settle() noexcept;
+  /// See Sleeper; of all windows that are up.
+  [[nodiscard]] bool prepare_sleep() noexcept;
+  void finish_sleep() noexcept;
+
+  // ---- without the lock --------------------
+  /// Second step: listens, calls, answers, and joins.
+  void work(Instant now);
+  /// Last step: frees what has ended.
+  void clear() noexcept;
+  [[nodiscard]] Instant deadline() const noexcept;
+  /// Descriptors of windows that are being made.
+  void join_fds(std::vector<pollfd>& out) const;
+  /// The descriptor that is ready when one of the windows that are up is.
+  [[nodiscard]] int sleep_fd() const noexcept { return sleepers_.get(); }
+
+ private:
+  /// A way of the adapter. In `ways_` from the claim, or from the arrival, to the last release.
+  struct Way final : adapter::DirectPath {
+    Lid peer{};
+    State now = State::kJoining;
+    uint32_t claims = 0;
+    bool arriving = false;  // arrived() has not given it yet
+    int watched = -1;       // its descriptor among the sleepers
+    std::unique_ptr<fabric::WindowEnd> window;
+
+    [[nodiscard]] State state() const noexcept override { return now; }
+    [[nodiscard]] fabric::WindowEnd& end() noexcept override { return *window; }
+    /// A new claim may use it.
+    [[nodiscard]] bool lives() const noexcept;
+  };
+  using Ways = std::list<Way>;
+  /// A window that is being made.
+  struct Join {
+    Lid peer{};
+    bool called = false;  // by this process
+    Instant until{};
+    std::unique_ptr<fabric::WindowEnd> window;
+    fabric::ProcessDevice* device = nullptr;  // that of `window`
+  };
+  /// What came of an order or of a peer's call.
+  struct Outcome {
+    Lid peer{};
+    std::unique_ptr<fabric::WindowEnd> window;  // null: refused
+    int watched = -1;
+    Ways spare;  // one, for a way that no queue pair has claimed
+  };
+
+  void listen(Instant now);
+  void answer(Instant now);
+  void call(Lid peer, Instant now);
+  void join(Instant now);
+  [[nodiscard]] Status add_join(Lid peer, UniqueFd socket, bool called, Instant now);
+  void refuse(Lid peer, const std::string& why);
+  [[nodiscard]] int watch(const fabric::WindowEnd& window);
+  void unwatch(Way& way) noexcept;
+  [[nodiscard]] Way* waiting_for(Lid peer) noexcept;
+
+  const DirectWindowsConfig config_;
+  const Clock& clock_;
+  RandomSource& random_;
+
+  // Under the lock.
+  Ways ways_;
+  Ways ended_;
+  std::vector<Lid> wanted_;
+  uint32_t arrivals_ = 0;  // ways that arrived() has not given
+  bool& wants_tending_;
+
+  // Of the thread that makes and ends windows; port and address are written under the lock.
+  fabric::WindowDoor door_;
+  bool port_up_ = false;
+  SubnetId subnet_{};
+  Lid lid_{};
+  Instant listen_again_ = Instant::min();
+  std::vector<Lid> orders_;
+  std::list<Join> joins_;
+  std::list<Outcome> outcomes_;
+  std::vector<fabric::WindowCaller> callers_;
+  Ways dead_;
+  UniqueFd sleepers_;  // epoll
+};
+
+}  // namespace weft::hca
