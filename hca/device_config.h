@@ -24,7 +24,7 @@ struct DeviceConfig {
   bool strict_memory = true;
   /// Where processes of this machine meet to make memory windows (docs/window.md). Empty: all queue pairs use
   /// the ports.
-  std::string direct_directory;
+  std::string direct_directory{};
 };
 
 /// The thread that helps a device. The device calls it from any thread, without holding its lock.

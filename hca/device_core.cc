@@ -26,11 +26,11 @@ constexpr uint32_t kStockRandom = 1U << 31;  // a bit beside those of adapter::S
 // A switch on this machine answers within some tens of microseconds.
 constexpr Duration kPassOnPause = 50us;
 
-[[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, const Clock& clock,
-                                                        RandomSource& random, bool& wants_tending) {
+[[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, RandomSource& random,
+                                                        bool& wants_tending) {
   if (config.direct_directory.empty()) return nullptr;
-  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory}, clock,
-                                         random, wants_tending);
+  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory}, random,
+                                         wants_tending);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       link_random(given_link_random),
       wakes(kLinksMax),
       errands(wakes),
-      windows(windows_of(config, given_clock, given_link_random, errands.tend_windows)),
+      windows(windows_of(config, given_link_random, errands.tend_windows)),
       adapter({.guid = config.guid, .limits = config.limits, .direct = windows.get()}, random) {
   random.report_to(errands.restock);
   adapter.report_lack(errands.restock);

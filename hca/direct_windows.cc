@@ -29,10 +29,8 @@ bool DirectWindows::Way::lives() const noexcept {
   return state == fabric::WindowState::kUp || state == fabric::WindowState::kJoining;
 }
 
-DirectWindows::DirectWindows(DirectWindowsConfig config, const Clock& clock, RandomSource& random,
-                             bool& wants_tending)
+DirectWindows::DirectWindows(DirectWindowsConfig config, RandomSource& random, bool& wants_tending)
     : config_(std::move(config)),
-      clock_(clock),
       random_(random),
       wants_tending_(wants_tending),
       door_(config_.directory),
@@ -142,6 +140,7 @@ void DirectWindows::finish_sleep() noexcept {
 // ---- without the lock --------------------
 
 void DirectWindows::work(Instant now) {
+  worked_at_ = now;
   listen(now);
   answer(now);
   for (const Lid peer : std::exchange(orders_, {})) call(peer, now);
@@ -187,8 +186,7 @@ Status DirectWindows::add_join(Lid peer, UniqueFd socket, bool called, Instant n
                                     {.window_bytes = fabric::OwnWindow::bytes_for(config_.own),
                                      .requests = kRequests,
                                      .process_copies = config_.process_copies,
-                                     .memory = nullptr,
-                                     .clock = &clock_},
+                                     .memory = nullptr},
                                     random_);
   if (!made) return made.error();
   Join& join = joins_.emplace_back();
@@ -260,7 +258,7 @@ void DirectWindows::clear() noexcept {
 Instant DirectWindows::deadline() const noexcept {
   Instant at = door_.deadline();
   if (port_up_ && !door_.is_open()) at = std::min(at, listen_again_);
-  if (!joins_.empty()) at = std::min(at, clock_.now() + kJoinLook);
+  if (!joins_.empty()) at = std::min(at, worked_at_ + kJoinLook);
   return at;
 }
 

@@ -35,9 +35,9 @@ struct DirectWindowsConfig {
 /// time. A window is made and ended in steps: begin(), work() without the lock, settle(), clear().
 class DirectWindows final : public adapter::DirectPaths {
  public:
-  /// Sets `wants_tending` when windows have to be made or ended. All three outlive this. `random` is drawn
-  /// from in work() alone.
-  DirectWindows(DirectWindowsConfig config, const Clock& clock, RandomSource& random, bool& wants_tending);
+  /// Sets `wants_tending` when windows have to be made or ended. Both outlive this. `random` is drawn from
+  /// in work() alone.
+  DirectWindows(DirectWindowsConfig config, RandomSource& random, bool& wants_tending);
   ~DirectWindows() override;
 
   // ---- under the lock --------------------
@@ -106,7 +106,6 @@ class DirectWindows final : public adapter::DirectPaths {
   [[nodiscard]] Way* waiting_for(Lid peer) noexcept;
 
   const DirectWindowsConfig config_;
-  const Clock& clock_;
   RandomSource& random_;
 
   // Under the lock.
@@ -122,6 +121,7 @@ class DirectWindows final : public adapter::DirectPaths {
   SubnetId subnet_{};
   Lid lid_{};
   Instant listen_again_ = Instant::min();
+  Instant worked_at_ = Instant::min();
   std::vector<Lid> orders_;
   std::list<Join> joins_;
   std::list<Outcome> outcomes_;

@@ -152,6 +152,7 @@ class TwoProcesses final : public ProcessDevice {
   std::span<std::byte> own_memory() noexcept override { return own_.memory(); }
 
   int poll(Instant now) noexcept override {
+    now_ = now;
     if (state_ == PeerState::kJoining) take_hello();
     if (now >= check_at_ && state_ == PeerState::kUp) {
       check_at_ = now + kPeerCheck;
@@ -236,11 +237,10 @@ class TwoProcesses final : public ProcessDevice {
   }
 
   void copy_list() noexcept {
-    const Instant now = config_.clock->now();
     size_t done = 0;
     CopyWay way = CopyWay::kGone;
-    if (now < alive_until_ || process_.lives()) {
-      if (now >= alive_until_) alive_until_ = now + kPeerAliveFor;
+    if (now_ < alive_until_ || process_.lives()) {
+      if (now_ >= alive_until_) alive_until_ = now_ + kPeerAliveFor;
       way = copy_between(process_.pid(), list_, statuses_, done);
     }
     const int error = errno;
@@ -284,6 +284,7 @@ class TwoProcesses final : public ProcessDevice {
   std::vector<DmaStatus> statuses_;
   FixedRing<DmaCompletion> done_;
   uint32_t under_way_ = 0;  // posted, and completion not taken
+  Instant now_ = Instant::min();  // of the last poll()
   Instant alive_until_ = Instant::min();
   Instant check_at_ = Instant::min();
 };

@@ -14,7 +14,7 @@
 
 namespace weft::fabric {
 
-/// The device asks whether the peer lives if it last did so longer ago than this.
+/// The device asks whether the peer lives if it last did so longer ago than this, by the times of poll().
 inline constexpr Duration kPeerAliveFor = 10ms;
 
 struct ProcessDeviceConfig {
@@ -23,7 +23,6 @@ struct ProcessDeviceConfig {
   /// False: as if the kernel refused them. For tests, and for programs that want the owner to decide.
   bool process_copies = true;
   OwnerMemory* memory = nullptr;  // what the peer's pieces reach; outlives the device
-  const Clock* clock = nullptr;   // of the check whether the peer lives; not null, outlives the device
 };
 
 /// Threads: see DmaDevice.

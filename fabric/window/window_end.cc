@@ -16,7 +16,6 @@ constexpr uint64_t kCookieMask = (uint64_t{1} << kTokenChannelShift) - 1;
 constexpr uint8_t kTableChannel = 1;
 constexpr uint8_t kFifoChannel = 2;
 constexpr uint8_t kAccessChannel = 3;
-constexpr uint32_t kCompletionsAtOnce = 32;
 constexpr int kDrainsPerTurn = 64;  // a turn is bounded, whatever the device completes
 
 }  // namespace
@@ -89,12 +88,11 @@ void WindowEnd::flush() noexcept {
 }
 
 int WindowEnd::drain() noexcept {
-  std::array<DmaCompletion, kCompletionsAtOnce> done;
   int work = 0;
   for (int round = 0; round < kDrainsPerTurn; ++round) {
-    const uint32_t count = device_.completions(done);
+    const uint32_t count = device_.completions(done_);
     if (count == 0) break;
-    for (uint32_t i = 0; i < count; ++i) dispatch(done[i]);
+    for (uint32_t i = 0; i < count; ++i) dispatch(done_[i]);
     work += static_cast<int>(count);
   }
   return work;

@@ -3,6 +3,7 @@
 // runs RC over a window talks to this (docs/window.md).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -101,6 +102,7 @@ class WindowEnd final : public Pollable {
   FifoSender sender_;
   FifoReceiver receiver_;
   FixedRing<AccessDone> ended_;
+  std::array<DmaCompletion, 32> done_;  // taken and not dispatched; here because a turn need not clear it
   uint32_t under_way_ = 0;  // with those that ended and next_access() has not given
   TableCheck refusal_ = TableCheck::kGranted;
   bool opened_ = false;

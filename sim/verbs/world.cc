@@ -124,7 +124,7 @@ class World final : private SimFabric::Observer, private Outside {
 
   [[nodiscard]] std::vector<uint32_t> links_of(uint32_t place) const;
   [[nodiscard]] uint32_t neighbour_with(Lid lid) noexcept;
-  [[nodiscard]] Lid only_lid(uint32_t place) const;
+  [[nodiscard]] Lid only_lid(uint32_t place) noexcept;
   [[nodiscard]] Instant next_rewiring() const noexcept;
   void mend_links();
   void return_switches();
@@ -242,7 +242,7 @@ uint32_t World::neighbour_with(Lid lid) noexcept {
 }
 
 /// 0 when the adapter has several.
-Lid World::only_lid(uint32_t place) const {
+Lid World::only_lid(uint32_t place) noexcept {
   const std::vector<uint32_t> links = links_of(place);
   return links.size() == 1 ? model_.links().lid(links[0]) : Lid(0);
 }

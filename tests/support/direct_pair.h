@@ -115,6 +115,11 @@ class DirectPair final : public AdapterSides {
   std::unique_ptr<fabric::MemoryWindow> window;
   std::array<std::unique_ptr<TestPaths>, 2> paths;
   bool joins = true;  // a claimed way opens at once
+  /// The window comes up, and arrives at side `at`, which has not claimed it.
+  void arrive_at(size_t at) {
+    for (size_t i = 0; i < 2; ++i) paths[i]->open(window->end(i), own);
+    paths[at]->arrives = true;
+  }
 
  private:
   /// Both ends come up when both sides have claimed the way.

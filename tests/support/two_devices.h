@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "adapter/queues/qp_rules.h"
@@ -34,10 +35,12 @@ struct Consumer {
 
   enum OnGoneMemory : bool { kTolerant = false, kStrict = true };  // docs/memory.md
 
-  Consumer(uint64_t number, const Clock& clock, OnGoneMemory gone = kStrict)
+  /// @param direct where it meets others for memory windows; empty: nowhere
+  Consumer(uint64_t number, const Clock& clock, OnGoneMemory gone = kStrict, const std::string& direct = {})
       : random(number),
         link_random(number + 100),
-        device({.guid = Guid(0x1000 + number), .strict_memory = gone == kStrict}, clock, random, link_random),
+        device({.guid = Guid(0x1000 + number), .strict_memory = gone == kStrict, .direct_directory = direct},
+               clock, random, link_random),
         memory(kBytes) {
     device.set_helper(&helper);
   }

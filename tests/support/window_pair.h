@@ -153,7 +153,6 @@ class WindowPair {
       device.requests = config.requests;
       device.process_copies = config.kind == WindowKind::kProcess;
       device.memory = &memory[side];
-      device.clock = &clock;
       kept[side] = std::move(fabric::ProcessDevice::create(UniqueFd(sockets[side]), device, random).value());
       devices[side] = kept[side].get();
     }

@@ -16,13 +16,12 @@ inline constexpr fabric::OwnWindowConfig kChildWindow{.slots = 8, .slot_bytes = 
 inline constexpr size_t kShownBytes = 65'536;
 inline constexpr uint32_t kShownKey = 7;
 
-inline fabric::ProcessDeviceConfig device_config(const Clock& clock, bool process_copies = true,
+inline fabric::ProcessDeviceConfig device_config(bool process_copies = true,
                                                  fabric::OwnerMemory* memory = nullptr) {
   fabric::ProcessDeviceConfig config;
   config.window_bytes = fabric::OwnWindow::bytes_for(kChildWindow);
   config.process_copies = process_copies;
   config.memory = memory;
-  config.clock = &clock;
   return config;
 }
 

@@ -291,6 +291,46 @@ TEST_F(Direct, a_queue_pair_whose_peer_uses_the_switch_does_so_too) {
   }
 }
 
+/// Only side 0 wants windows for this pair of queue pairs.
+TEST_F(Direct, a_window_that_a_peer_opened_tells_it_to_use_the_switch) {
+  pair.joins = false;
+  QpConfig strict;
+  strict.ack_mode = AckMode::kStrict;
+  const std::array<QueuePair*, 2> mixed{pair.make_qp(0, {}), pair.make_qp(1, strict)};
+  pair.bring_up(1, *mixed[1], strict, pair.side(0).adapter->qpn(*mixed[0]), Lid(1), Psn(2), Psn(1));
+  pair.bring_up(0, *mixed[0], {}, pair.side(1).adapter->qpn(*mixed[1]), Lid(2), Psn(1), Psn(2));
+  EXPECT_TRUE(pair.side(0).adapter->uses_window(*mixed[0]));
+  pair.arrive_at(1);
+  ASSERT_EQ(pair.post_recv(1, *mixed[1], 5, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  ASSERT_EQ(pair.post_send(0, *mixed[0], {}, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  pair.run(60);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
+  EXPECT_EQ(pair.take_completions(1).size(), 1U);
+  EXPECT_FALSE(pair.side(0).adapter->uses_window(*mixed[0]));
+  EXPECT_GT(pair.cells(0), 0U);
+  EXPECT_EQ(pair.paths[0]->claims, 0);
+  EXPECT_EQ(pair.paths[1]->claims, 1);
+  pair.window->kill(0);
+  pair.run(5);
+  EXPECT_EQ(pair.paths[1]->claims, 0) << "it ends with the peer's";
+}
+
+TEST_F(Direct, a_window_that_a_peer_opened_serves_queue_pairs_to_come) {
+  pair.joins = false;
+  const std::array<QueuePair*, 2> both{pair.make_qp(0, {}), pair.make_qp(1, {})};
+  pair.bring_up(0, *both[0], {}, pair.side(1).adapter->qpn(*both[1]), Lid(2), Psn(1), Psn(2));
+  pair.arrive_at(1);
+  ASSERT_EQ(pair.post_send(0, *both[0], {}, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  pair.run(20);
+  EXPECT_EQ(pair.paths[1]->claims, 1);
+  pair.bring_up(1, *both[1], {}, pair.side(0).adapter->qpn(*both[0]), Lid(1), Psn(2), Psn(1));
+  ASSERT_EQ(pair.post_recv(1, *both[1], 5, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  pair.run(60);
+  EXPECT_EQ(pair.take_completions(1).size(), 1U);
+  EXPECT_TRUE(pair.side(1).adapter->uses_window(*both[1]));
+  EXPECT_EQ(pair.cells(0), 0U);
+}
+
 TEST_F(Direct, a_queue_pair_asks_again_until_its_peer_has_come_up) {
   for (const AckMode mode : {AckMode::kSelective, AckMode::kStrict}) {
     DirectPair world;

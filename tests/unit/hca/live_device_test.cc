@@ -17,28 +17,13 @@
 
 #include "hca/helper_thread.h"
 #include "tests/support/allocation_counter.h"
-#include "tests/support/live_fabric.h"
-#include "tests/support/two_devices.h"
+#include "tests/support/live_consumer.h"
 
 namespace weft::test {
 using adapter::WcStatus;
 using hca::Answer;
 using hca::EventKind;
 namespace {
-
-/// A consumer whose device has a link and a helper thread.
-struct LiveConsumer : Consumer {
-  LiveConsumer(uint64_t number, LiveFabric& fabric) : Consumer(number, fabric.clock) {
-    EXPECT_TRUE(device.add_link(fabric.endpoint_of(0x1000 + number)).ok());
-    thread = std::make_unique<hca::HelperThread>(device, fabric.clock);
-    EXPECT_TRUE(device.wait_for_ports(30s));
-    open();
-  }
-  ~LiveConsumer() { thread.reset(); }
-  LiveConsumer(const LiveConsumer&) = delete;
-  LiveConsumer& operator=(const LiveConsumer&) = delete;
-  std::unique_ptr<hca::HelperThread> thread;
-};
 
 class LiveDevices : public ::testing::Test {
  protected:

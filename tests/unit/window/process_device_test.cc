@@ -27,7 +27,7 @@ namespace {
   SystemRandom random;
   ShownMemory memory;
   auto device =
-      ProcessDevice::create(std::move(socket), device_config(clock, process_copies, &memory), random);
+      ProcessDevice::create(std::move(socket), device_config(process_copies, &memory), random);
   if (!device) _exit(1);
   WindowEnd end(std::move(*device), kChildWindow);
   const WindowEntry entry{reinterpret_cast<uint64_t>(memory.bytes.data()), kShownBytes,
@@ -69,7 +69,7 @@ class TwoProcessWindow : public ::testing::TestWithParam<bool> {
       if (!socket.valid()) std::this_thread::sleep_for(1ms);
     }
     ASSERT_TRUE(socket.valid());
-    auto made = ProcessDevice::create(std::move(socket), device_config(clock, GetParam()), random);
+    auto made = ProcessDevice::create(std::move(socket), device_config(GetParam()), random);
     ASSERT_TRUE(made.ok());
     device = made->get();
     end = std::make_unique<WindowEnd>(std::move(*made), kChildWindow);
@@ -268,8 +268,8 @@ int run_filtered(int error, bool later) {
   SeededRandom random(1);
   ShownMemory memory;
   if (!later && refuse_process_copies(error) != 0) return 11;
-  auto a = ProcessDevice::create(UniqueFd(sockets[0]), device_config(clock, true, &memory), random);
-  auto b = ProcessDevice::create(UniqueFd(sockets[1]), device_config(clock, true, &memory), random);
+  auto a = ProcessDevice::create(UniqueFd(sockets[0]), device_config(true, &memory), random);
+  auto b = ProcessDevice::create(UniqueFd(sockets[1]), device_config(true, &memory), random);
   if (!a || !b) return 12;
   ProcessDevice& mine = **a;
   mine.poll(clock.now());
@@ -332,14 +332,14 @@ TEST(ProcessNumbers, another_process_with_the_number_of_the_peer_is_not_touched)
     if (peer == 0) {
       listener.reset();
       auto device =
-          ProcessDevice::create(std::move(connect_unix(path).value()), device_config(clock), random);
+          ProcessDevice::create(std::move(connect_unix(path).value()), device_config(), random);
       pause();
       _exit(device.ok() ? 0 : 1);
     }
     UniqueFd socket;
     while (!socket.valid())
       socket.reset(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    auto device = std::move(ProcessDevice::create(std::move(socket), device_config(clock), random).value());
+    auto device = std::move(ProcessDevice::create(std::move(socket), device_config(), random).value());
     while (device->peer() == PeerState::kJoining) device->poll(clock.now());
     ASSERT_FALSE(device->in_pieces()) << device->way();
     kill(peer, SIGKILL);
@@ -355,6 +355,7 @@ TEST(ProcessNumbers, another_process_with_the_number_of_the_peer_is_not_touched)
     const bool same = stranger == peer;
     if (same) {
       clock.advance(kPeerAliveFor);
+      device->poll(clock.now());
       uint64_t word = 0x2222;
       ASSERT_TRUE(
           device->post({DmaKind::kWrite, DmaSpace::kMemory, reinterpret_cast<uint64_t>(shared_address.data()),
@@ -383,8 +384,8 @@ TEST(ProcessCopies, a_list_ends_each_request_by_itself) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets.data()), 0);
   ManualClock clock;
   SeededRandom random(1);
-  auto a = std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(clock), random).value());
-  auto b = std::move(ProcessDevice::create(UniqueFd(sockets[1]), device_config(clock), random).value());
+  auto a = std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(), random).value());
+  auto b = std::move(ProcessDevice::create(UniqueFd(sockets[1]), device_config(), random).value());
   a->poll(clock.now());
   ASSERT_EQ(a->peer(), PeerState::kUp);
   ASSERT_FALSE(a->in_pieces()) << a->way();
@@ -427,8 +428,8 @@ TEST(ProcessCopies, large_requests_arrive_whole) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets.data()), 0);
   ManualClock clock;
   SeededRandom random(1);
-  auto a = std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(clock), random).value());
-  auto b = std::move(ProcessDevice::create(UniqueFd(sockets[1]), device_config(clock), random).value());
+  auto a = std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(), random).value());
+  auto b = std::move(ProcessDevice::create(UniqueFd(sockets[1]), device_config(), random).value());
   a->poll(clock.now());
   for (const DmaKind kind : {DmaKind::kWrite, DmaKind::kRead}) {
     ASSERT_TRUE(

@@ -1,0 +1,234 @@
+// Windows between processes, as a device makes them: two owners of windows in one process, step by step in
+// virtual time, then two devices with their helper threads.
+#include "hca/direct_windows.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/live_consumer.h"
+
+namespace weft::test {
+using adapter::DirectPath;
+using adapter::WcStatus;
+using hca::DirectWindows;
+using hca::kWindowJoinMax;
+namespace {
+
+struct Owner {
+  Owner(const std::string& place, uint16_t lid)
+      : random(lid), windows({.directory = place}, random, wants), port{.lid = Lid(lid)} {}
+  SeededRandom random;
+  bool wants = false;
+  DirectWindows windows;
+  fabric::CellPortInfo port;
+};
+
+class Meeting : public ::testing::Test {
+ protected:
+  Meeting() {
+    step(low);
+    step(high);
+  }
+  void begin_and_work(Owner& owner) {
+    owner.wants = false;
+    owner.windows.begin(&owner.port);
+    owner.windows.work(clock.now());
+  }
+  void end(Owner& owner) {
+    owner.windows.settle();
+    owner.windows.clear();
+  }
+  void step(Owner& owner) {
+    begin_and_work(owner);
+    end(owner);
+  }
+  void run(int turns) {
+    for (int i = 0; i < turns; ++i) {
+      clock.advance(1ms);
+      step(low);
+      step(high);
+    }
+  }
+  static DirectPath* arrival(Owner& owner, Lid from) {
+    Lid lid{};
+    DirectPath* path = owner.windows.arrived(lid);
+    EXPECT_TRUE(path == nullptr || lid == from);
+    return path;
+  }
+
+  TempDir dir;
+  ManualClock clock;
+  Owner low{dir.path() + "/direct", 3};
+  Owner high{dir.path() + "/direct", 5};
+};
+
+TEST_F(Meeting, a_claim_makes_a_window_which_arrives_at_the_other_side) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  ASSERT_NE(ours, nullptr);
+  EXPECT_TRUE(low.wants);
+  EXPECT_EQ(ours->state(), DirectPath::State::kJoining);
+  EXPECT_EQ(arrival(high, Lid(3)), nullptr);
+  run(5);
+  EXPECT_EQ(ours->state(), DirectPath::State::kOpen);
+  EXPECT_EQ(ours->end().state(), fabric::WindowState::kUp);
+  DirectPath* theirs = arrival(high, Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  EXPECT_EQ(theirs->end().state(), fabric::WindowState::kUp);
+  EXPECT_EQ(arrival(high, Lid(3)), nullptr) << "it arrives once";
+  EXPECT_EQ(high.windows.claim(Lid(3)), theirs) << "its queue pairs take the same";
+}
+
+TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  DirectPath* theirs = high.windows.claim(Lid(3));
+  begin_and_work(high);  // both call before either answers
+  begin_and_work(low);
+  end(high);
+  end(low);
+  run(5);
+  ASSERT_EQ(ours->state(), DirectPath::State::kOpen);
+  ASSERT_EQ(theirs->state(), DirectPath::State::kOpen);
+  EXPECT_EQ(arrival(low, Lid(5)), nullptr);
+  EXPECT_EQ(arrival(high, Lid(3)), nullptr);
+  // What one side sends, the other takes: it is the same window.
+  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{42}}, 0), fabric::FifoPost::kOk);
+  ours->end().flush();
+  theirs->end().poll(clock.now());
+  fabric::FifoRecord record;
+  ASSERT_EQ(theirs->end().take(record), fabric::FifoTake::kRecord);
+  EXPECT_EQ(record.data[0], std::byte{42});
+}
+
+TEST_F(Meeting, a_peer_without_windows_is_refused_at_once) {
+  DirectPath* path = low.windows.claim(Lid(77));
+  ASSERT_NE(path, nullptr);
+  step(low);
+  EXPECT_EQ(path->state(), DirectPath::State::kRefused);
+  low.windows.release(*path);
+  EXPECT_NE(low.windows.claim(Lid(77)), nullptr) << "the next queue pair asks again";
+  EXPECT_EQ(low.windows.claim(Lid(3)), nullptr) << "the switch loops back";
+}
+
+TEST_F(Meeting, a_peer_that_stands_still_is_refused_after_the_time_limit) {
+  DirectPath* path = low.windows.claim(Lid(5));
+  step(low);  // its call waits at the other's socket
+  for (int i = 0; i < 10; ++i) {
+    clock.advance(kWindowJoinMax / 10 - 1ms);
+    step(low);
+    EXPECT_EQ(path->state(), DirectPath::State::kJoining);
+  }
+  clock.advance(10ms);
+  step(low);
+  EXPECT_EQ(path->state(), DirectPath::State::kRefused);
+  run(3);
+  EXPECT_EQ(arrival(high, Lid(3)), nullptr) << "it has hung up";
+}
+
+TEST_F(Meeting, the_last_release_ends_the_window_on_both_sides) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  EXPECT_EQ(low.windows.claim(Lid(5)), ours);
+  run(5);
+  DirectPath* theirs = arrival(high, Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  low.windows.release(*ours);
+  run(30);
+  theirs->end().poll(clock.now());
+  EXPECT_EQ(theirs->end().state(), fabric::WindowState::kUp);
+  low.windows.release(*ours);
+  run(1);
+  for (int i = 0; i < 3; ++i) {
+    clock.advance(20ms);
+    theirs->end().poll(clock.now());
+  }
+  EXPECT_EQ(theirs->end().state(), fabric::WindowState::kGone);
+  DirectPath* next = high.windows.claim(Lid(3));
+  EXPECT_NE(next, theirs) << "a new claim gets a new window";
+  run(5);
+  EXPECT_EQ(next->state(), DirectPath::State::kOpen);
+  high.windows.release(*theirs);
+  run(1);
+  EXPECT_EQ(next->end().state(), fabric::WindowState::kUp);
+}
+
+TEST_F(Meeting, a_sleeper_is_woken_by_its_peer_alone) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  run(5);
+  DirectPath* theirs = arrival(high, Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  theirs->end().poll(clock.now());
+  ASSERT_TRUE(high.windows.prepare_sleep());
+  pollfd fd{high.windows.sleep_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 0), 0);
+  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{1}}, 0), fabric::FifoPost::kOk);
+  ours->end().flush();
+  EXPECT_EQ(::poll(&fd, 1, 0), 1);
+  high.windows.finish_sleep();
+  theirs->end().poll(clock.now());
+  EXPECT_EQ(::poll(&fd, 1, 0), 0) << "the wake-up was taken";
+}
+
+TEST_F(Meeting, the_descriptor_of_a_dead_window_keeps_nobody_awake) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  run(5);
+  DirectPath* theirs = arrival(high, Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  low.windows.release(*ours);
+  run(1);
+  clock.advance(20ms);
+  theirs->end().poll(clock.now());
+  ASSERT_EQ(theirs->end().state(), fabric::WindowState::kGone);
+  step(high);
+  pollfd fd{high.windows.sleep_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&fd, 1, 0), 0);
+}
+
+// ---- devices --------------------
+
+/// Polls until the CQ has an entry; the peers' helper threads do the rest.
+WcStatus status_of_next(Consumer& at) {
+  adapter::WorkCompletion out{.status = WcStatus::kGeneral};
+  const MonotonicClock clock;
+  for (const Instant limit = clock.now() + 30s; clock.now() < limit;) {
+    if (at.cq->poll(std::span(&out, 1)) != 0) return out.status;
+  }
+  return WcStatus::kGeneral;
+}
+
+uint64_t cells_of(const Consumer& at) {
+  return at.device.count(adapter::AdapterCounter::kCellsSent);
+}
+
+class DirectDevices : public ::testing::TestWithParam<std::array<bool, 2>> {
+ protected:
+  LiveFabric fabric;
+  std::string place = fabric.dir.path() + "/direct";
+  LiveConsumer a{1, fabric, GetParam()[0] ? place : std::string()};
+  LiveConsumer b{2, fabric, GetParam()[1] ? place : std::string()};
+};
+
+TEST_P(DirectDevices, queue_pairs_use_a_window_if_both_have_it) {
+  const std::array<hca::Qp*, 2> qps{a.make_qp(), b.make_qp()};
+  connect(*qps[0], Lid(1), *qps[1], Lid(2));
+  const bool both = GetParam()[0] && GetParam()[1];
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(b.recv(*qps[1], 1), hca::Answer::kOk);
+    ASSERT_EQ(a.send(*qps[0], 2), hca::Answer::kOk);
+    ASSERT_EQ(status_of_next(a), WcStatus::kSuccess);
+    ASSERT_EQ(status_of_next(b), WcStatus::kSuccess);
+    ASSERT_EQ(a.recv(*qps[0], 3), hca::Answer::kOk);
+    ASSERT_EQ(b.send(*qps[1], 4), hca::Answer::kOk);
+    ASSERT_EQ(status_of_next(b), WcStatus::kSuccess);
+    ASSERT_EQ(status_of_next(a), WcStatus::kSuccess);
+  }
+  if (both) {
+    EXPECT_LT(cells_of(a) + cells_of(b), 20U);
+  } else {
+    EXPECT_GT(cells_of(a), 199U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sides, DirectDevices,
+                         ::testing::Values(std::array{true, true}, std::array{true, false},
+                                           std::array{false, true}));
+
+}  // namespace
+}  // namespace weft::test
