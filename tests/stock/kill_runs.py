@@ -25,7 +25,7 @@ LATEST_SECONDS = 1.5    # a victim is killed so long after its client was starte
 PORTS = 64              # of the fabric; a LID rests for a minute before another program gets it
 TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
 MAY_GROW = {"memory of the switch": 4 << 20,  # its tables fill
-            "files of programs": 32}          # counters of so many that have ended stay
+            "counters of programs": 32}       # those of so many ended programs stay
 # A switch that is back late, by the retries that a program asks for (0.5 s), is an error that its QPs are right to tell.
 GAVE_UP = re.compile(r"retry counter exceeded|status 12\b|retry exceeded", re.IGNORECASE)
 LISTENS = "rdma_cm: LISTEN: done"  # what WEFT_DEBUG=cm says of a server
@@ -167,11 +167,13 @@ class Fabric:
     def holdings(self, used, launcher, switch):
         """What the fabric holds, by name. It is looked at from outside: a question would be something that it holds."""
         status = pathlib.Path(f"/proc/{switch}/status").read_text().split()
+        programs = [path.name for path in (self.state / "kills" / "programs").glob("*")]
+        counters = [name for name in programs if name.endswith(".stats")]
         return {"ports": used, "memory of the switch": int(status[status.index("VmRSS:") + 1]) * 1024,
                 "descriptors of the switch": len(os.listdir(f"/proc/{switch}/fd")),
                 "descriptors of the launcher": len(os.listdir(f"/proc/{launcher}/fd")),
                 "sockets": pathlib.Path("/proc/net/unix").read_text().count(str(self.state)),
-                "files of programs": len(list((self.state / "kills" / "programs").glob("*")))}
+                "counters of programs": len(counters), "trees of programs": len(programs) - len(counters)}
 
     def outages(self):
         """For how long there was no switch, each time, in seconds: from its death until the next one listened. By its log."""
