@@ -122,6 +122,7 @@ void FabricSetup::save(const std::vector<NodeProcess>& nodes, bool ready) {
   if (topology_.links.cell_payload_bytes != fabric::kCellPayloadBytesDefault)
     record.cell_payload = topology_.links.cell_payload_bytes;
   record.flit_payload = topology_.links.flit_payload_bytes;
+  record.direct = topology_.direct;
   record.interfaces = interfaces_;
   if (keeper_.has_value()) record.borrowed = keeper_->borrowed();
   for (const auto& [name, netns] : namespaces_)

@@ -74,6 +74,7 @@ Environment run_environment(const StateDir& dir, const RunRecord& record, const 
   for (const char* variable : {"WEFT_CELL_PAYLOAD", "WEFT_FLIT_PAYLOAD"}) out[variable] = std::nullopt;
   if (record.cell_payload != 0) out["WEFT_CELL_PAYLOAD"] = std::to_string(record.cell_payload);
   if (record.flit_payload != 0) out["WEFT_FLIT_PAYLOAD"] = std::to_string(record.flit_payload);
+  if (record.direct) out["WEFT_DIRECT"] = "1";
   if (!name.empty()) out["WEFT_NODE"] = name;
   if (identity.has_value()) {
     out["WEFT_GUID"] = fmt::format("{:016x}", identity->guid.value());

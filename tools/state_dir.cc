@@ -150,7 +150,8 @@ Status StateDir::save(const RunRecord& record) const {
   text << "launcher " << record.launcher << ' ' << record.launcher_ticks << '\n';
   text << "ready " << record.ready << '\n';
   text << "topology " << record.topology << '\n';
-  text << "links " << record.ends_unused << ' ' << record.cell_payload << ' ' << record.flit_payload << '\n';
+  text << "links " << record.ends_unused << ' ' << record.cell_payload << ' ' << record.flit_payload << ' '
+       << record.direct << '\n';
   for (const SpareRecord& s : record.spare)
     text << "spare " << s.node << ' ' << s.ports << ' ' << s.first_lid << ' ' << s.lids << '\n';
   for (const RecordedProcess& p : record.processes)
@@ -221,7 +222,7 @@ RunRecord StateDir::load() const {
     if (kind == "launcher") words >> record.launcher >> record.launcher_ticks;
     if (kind == "ready") words >> record.ready;
     if (kind == "topology") std::getline(words >> std::ws, record.topology);
-    if (kind == "links") words >> record.ends_unused >> record.cell_payload >> record.flit_payload;
+    if (kind == "links") words >> record.ends_unused >> record.cell_payload >> record.flit_payload >> record.direct;
     SpareRecord spare;
     if (kind == "spare" && words >> spare.node >> spare.ports >> spare.first_lid >> spare.lids)
       record.spare.push_back(spare);

@@ -53,6 +53,7 @@ struct RunRecord {
   bool ends_unused = false;   // ends with its last user (tools/fabric_users.h)
   uint32_t cell_payload = 0;  // bytes; 0: the default
   uint32_t flit_payload = 0;
+  bool direct = false;  // programs make memory windows between each other
   std::vector<RecordedProcess> processes;
   std::vector<RecordedInterface> interfaces;
   std::vector<RecordedPort> ports;

@@ -526,6 +526,7 @@ Topology TopologyReader::read() {
   TopologySection root(root_, file_, "the file");
   out_.fabric = root.required_text("fabric", "demo");
   check_name(root, "fabric", out_.fabric, node::kNodeNameBytesMax, "a fabric");
+  out_.direct = root.flag("direct", false);
   if (const toml::table* links = root.subtable("links"); links != nullptr) {
     const LinkSettings settings = read_link_settings(*links, file_);
     out_.links = settings.links;

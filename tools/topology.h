@@ -98,6 +98,7 @@ struct UnitNode : Endnode {
 
 struct Topology {
   std::string fabric;
+  bool direct = false;  // its programs make memory windows between each other
   node::LinkSpec links;
   bool cut_through = false;
   node::LaneOrder lane_order;  // for the outputs of all switches

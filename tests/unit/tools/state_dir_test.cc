@@ -48,6 +48,7 @@ TEST_F(StateDirTest, record_comes_back) {
   record.ready = record.ends_unused = true;
   record.cell_payload = 1024;
   record.flit_payload = 64;
+  record.direct = true;
   record.processes = {{"h1", "weft-host", 33, 44, 5}};
   record.interfaces = {{"eth0", "n1"}, {"weft0", ""}};
   record.ports = {{"s1", 2, "h1"}};
@@ -81,6 +82,7 @@ TEST_F(StateDirTest, record_comes_back) {
   EXPECT_TRUE(back.ends_unused);
   EXPECT_EQ(back.cell_payload, 1024U);
   EXPECT_EQ(back.flit_payload, 64U);
+  EXPECT_TRUE(back.direct);
   ASSERT_EQ(back.spare.size(), 1U);
   EXPECT_EQ(back.spare[0].node, "s1");
   EXPECT_EQ(back.spare[0].ports, 64U);

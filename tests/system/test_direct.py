@@ -1,0 +1,108 @@
+"""RC through memory windows between programs of one machine (weft run --direct). docs/window.md promises it."""
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import harness
+from test_programs import ProgramCase
+from test_run import listens
+
+DIRECT = ("--direct",)
+
+
+class DirectTest(ProgramCase):
+    def ways(self, *names):
+        nodes = self.nodes()
+        return [qp["way"] for name in names for qp in nodes[name]["queue_pairs"]]
+
+    def received(self, name):
+        """Messages that the QP of a running program has received."""
+        counters = json.loads(self.weft("stat", "--json", "--interval", "100", name)[1])["counters"]
+        return next(counter for key, counter in counters.items() if key.endswith("qp.0.messages_received"))
+
+    def cells_sent(self, name):
+        counters = json.loads(self.weft("stat", "--json", "--all", "--interval", "100", name)[1])["counters"]
+        return sum(counter for key, counter in counters.items() if key.endswith("adapter.cells_sent"))
+
+    def test_both_sides_choose_the_window(self):
+        for server, client in itertools.product((DIRECT, ()), repeat=2):
+            with self.subTest(server=server, client=client):
+                first, second = self.pair(server_options=server, client_options=client)
+                expected = "window" if server and client else "switch"
+                harness.wait_for(lambda: self.ways("alice", "bob") == [expected] * 2, f"both to use the {expected}")
+                self.assertEqual("through a window" in self.weft("status")[1], expected == "window")
+                sent, received = self.cells_sent("bob"), self.received("bob")
+                harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow")
+                self.assertEqual(self.cells_sent("bob") == sent, expected == "window")
+                for program in (first, second):
+                    program.terminate()
+                    program.wait(10)
+                harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to be gone")
+
+    def test_a_fabric_may_say_it_for_all_its_programs(self):
+        self.file.write_text('fabric = "t"\ndirect = true\n[[switch]]\nname = "s1"\nspare_ports = 4\n')
+        self.up()
+        self.pair()
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "both to use the window")
+
+    def test_a_dead_peer_is_told_at_once(self):
+        port = 24000 + os.getpid() % 8000
+        words = ("ibv_rc_pingpong", "-p", port, "-n", "100000000")
+        server = self.start("run", "--node", "alice", *DIRECT, *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.wait_for(lambda: listens(port), "the server to listen")
+        client = self.start("run", "--node", "bob", *DIRECT, *words, "127.0.0.1", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        harness.wait_for(lambda: "bob" in self.nodes() and self.ways("bob") == ["window"], "the window")
+        server.send_signal(signal.SIGKILL)
+        said = client.communicate(timeout=20)[0]
+        self.assertEqual(client.returncode, 1, said)
+        self.assertIn("transport retry counter exceeded", said)
+
+    def test_a_stopped_peer_is_waited_for(self):
+        first, _ = self.pair(server_options=DIRECT, client_options=DIRECT)
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "the window")
+        first.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        received = self.received("bob")
+        first.send_signal(signal.SIGCONT)
+        harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow again")
+        self.assertEqual(self.ways("alice", "bob"), ["window"] * 2)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "a PID namespace needs root")
+    def test_where_the_kernel_does_not_copy_it_goes_in_pieces(self):
+        port = 24000 + os.getpid() % 8000
+        words = ("-p", port, "-s", "65536", "-n", "300")
+        self.environment["WEFT_DEBUG"] = "verbs"
+        server = self.start("run", "--node", "alice", *DIRECT, "unshare", "--pid", "--fork", "--kill-child", "ib_write_bw", *words,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        harness.wait_for(lambda: listens(port), "the server to listen")
+        code, out, err = self.weft("run", "--node", "bob", *DIRECT, "ib_write_bw", *words, "127.0.0.1")
+        self.assertEqual(code, 0, out + err)
+        served = server.communicate(timeout=30)[0]
+        self.assertEqual(server.returncode, 0, served)
+        self.assertIn("in pieces through shared memory", out + err + served)
+
+    def test_programs_of_perftest_move_their_data_through_windows(self):
+        for program, *words in (("ib_write_lat", "-n", "500"), ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "500"),
+                                ("ib_read_bw", "-n", "500"), ("ib_send_bw", "-n", "500", "-s", "100000"),
+                                ("ib_atomic_lat", "-n", "500"), ("ib_send_lat", "-n", "500", "-e")):
+            if shutil.which(program) is None:
+                continue
+            with self.subTest(program=program):
+                port = 24000 + os.getpid() % 8000
+                server = self.start("run", "--node", "alice", *DIRECT, program, "-p", port, *words, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT)
+                harness.wait_for(lambda: listens(port), "the server to listen")
+                code, out, err = self.weft("run", "--node", "bob", *DIRECT, program, "-p", port, *words, "127.0.0.1")
+                self.assertEqual(code, 0, out + err)
+                self.assertEqual(server.wait(30), 0, server.stdout.read())
+                harness.wait_for(lambda: not self.running(), "the fabric to end")
+
+
+del ProgramCase
+if __name__ == "__main__":
+    unittest.main()
