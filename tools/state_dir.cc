@@ -222,7 +222,8 @@ RunRecord StateDir::load() const {
     if (kind == "launcher") words >> record.launcher >> record.launcher_ticks;
     if (kind == "ready") words >> record.ready;
     if (kind == "topology") std::getline(words >> std::ws, record.topology);
-    if (kind == "links") words >> record.ends_unused >> record.cell_payload >> record.flit_payload >> record.direct;
+    if (kind == "links")
+      words >> record.ends_unused >> record.cell_payload >> record.flit_payload >> record.direct;
     SpareRecord spare;
     if (kind == "spare" && words >> spare.node >> spare.ports >> spare.first_lid >> spare.lids)
       record.spare.push_back(spare);

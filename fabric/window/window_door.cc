@@ -15,7 +15,7 @@
 namespace weft::fabric {
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kCallersWaiting = 128;
 constexpr int kCallersPerLook = 32;
 
 /// The inode of a socket file; 0 when there is none.
@@ -37,7 +37,7 @@ Status WindowDoor::open(SubnetId subnet, Lid lid) {
   if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
     return errno_error("cannot make " + directory_, errno);
   const std::string path = path_of(lid);
-  Result<UniqueFd> listener = listen_unix(path, kBacklog);
+  Result<UniqueFd> listener = listen_unix(path, kCallersWaiting);
   if (!listener) return listener.error();
   listener_ = GuardedFd(std::move(*listener));
   inode_ = inode_of(path);

@@ -15,7 +15,8 @@
 
 namespace weft::fabric {
 
-/// Callers that have connected and not yet told their LID: so many, so long. Others are hung up on.
+/// Callers that have connected and not told their LID yet: their number, and the time that each has. Others
+/// are hung up on.
 inline constexpr size_t kSilentCallersMax = 64;
 inline constexpr Duration kCallerSilenceMax = 1s;
 

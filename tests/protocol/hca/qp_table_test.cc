@@ -19,7 +19,7 @@ namespace {
 
 class QpTableTest : public TwoDevices {
  protected:
-  QpTableTest() : page_(StatsPage::create(path(), 2304).value()) {
+  QpTableTest() : page_(StatsPage::create(path(), 2368).value()) {
     EXPECT_TRUE(a().device.publish(page_, "adapter"));
   }
   ~QpTableTest() override {
