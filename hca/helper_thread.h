@@ -1,7 +1,8 @@
 // hca/helper_thread.h -- the thread that drives a device while no caller does. It blocks all signals but
 // SIGSEGV and SIGBUS. It allocates no memory, except for memory windows: a thread's first allocation calls
 // mmap() and munmap(), and some libraries (libfabric, UCX) patch the code of these functions while they
-// assume that no other thread runs. They do so when a domain is opened, before its queue pairs can want a window.
+// assume that no other thread runs. They do so when a domain is opened, before its queue pairs can want a
+// window.
 #pragma once
 
 #include <poll.h>
