@@ -76,19 +76,23 @@ Result<StatsPage> StatsPage::create(const std::string& path, uint32_t capacity) 
 }
 
 /// Creates the page under another name, locks it and renames it into place. Readers that have mapped the old
-/// page keep that one.
+/// page keep that one. The lock comes first, so that no process takes the new page for that of an ended one.
 Result<StatsPage> StatsPage::create_held(const std::string& path, uint32_t capacity) {
   const std::string fresh = path + "." + std::to_string(getpid());
   unlink(fresh.c_str());
   UniqueFd fd(open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return errno_error("cannot create stats page " + fresh, errno);
+  struct flock lock = whole_file(F_WRLCK);
+  if (fcntl(fd.get(), F_SETLK, &lock) != 0) {
+    const int fault = errno;
+    unlink(fresh.c_str());
+    return errno_error("cannot lock stats page " + fresh, fault);
+  }
   Result<StatsPage> page = map(fd.get(), fresh, capacity);
   if (!page) return page;
-  struct flock lock = whole_file(F_WRLCK);
   const UniqueFd old = take_old_page(path);
   const bool placed =
-      fcntl(fd.get(), F_SETLK, &lock) == 0 &&
-      (old.valid() ? rename(fresh.c_str(), path.c_str()) == 0 : link(fresh.c_str(), path.c_str()) == 0);
+      old.valid() ? rename(fresh.c_str(), path.c_str()) == 0 : link(fresh.c_str(), path.c_str()) == 0;
   const int fault = errno;
   if (!placed || !old.valid()) unlink(fresh.c_str());
   if (!placed) return errno_error("cannot put stats page in place at " + path, fault);

@@ -38,11 +38,18 @@ bool is_of_own_space(const fs::path& tree) {
   return !fault && space == own_space();
 }
 
-/// The number after the last dash of a name.
-std::optional<pid_t> pid_in(std::string_view name) {
-  const size_t dash = name.rfind('-');
-  if (dash == std::string_view::npos) return {};
-  return parse_number<pid_t>(name.substr(dash + 1), 10);
+constexpr std::string_view kCounters = ".stats";
+
+/// The number after the last `mark` of a name.
+std::optional<pid_t> pid_in(std::string_view name, char mark) {
+  const size_t at = name.rfind(mark);
+  if (at == std::string_view::npos) return {};
+  return parse_number<pid_t>(name.substr(at + 1), 10);
+}
+
+/// NAME.stats.PID: StatsPage::create_held() renames it at once, unless its process is killed.
+bool is_new_page(const fs::path& path) {
+  return path.stem().extension() == kCounters;
 }
 
 bool has_ended(pid_t pid) noexcept {
@@ -65,21 +72,23 @@ std::string make_program_tree(const std::string& directory) {
 void clear_up_programs(const std::string& directory) {
   std::error_code fault;
   std::vector<std::pair<fs::file_time_type, fs::path>> pages;
-  std::vector<fs::path> trees;
+  std::vector<fs::path> others;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, fault)) {
     const std::string name = entry.path().filename();
-    const bool page = name.ends_with(".stats");
-    const std::optional<pid_t> pid = pid_in(page ? entry.path().stem().string() : name);
+    const bool page = name.ends_with(kCounters);
+    const bool fresh = is_new_page(entry.path());
+    const std::optional<pid_t> pid =
+        fresh ? pid_in(name, '.') : pid_in(page ? entry.path().stem().string() : name, '-');
     if (!pid || *pid <= 0) continue;
     // A page is judged by its lock, because its process id may belong to another PID namespace or be reused.
-    if (page ? stats_page_holder(entry.path()).has_value() : !has_ended(*pid)) continue;
+    if ((page || fresh) && stats_page_holder(entry.path()).has_value()) continue;
     if (page) {
       pages.emplace_back(entry.last_write_time(fault), entry.path());
-    } else if (name.starts_with("sys-") && is_of_own_space(entry.path())) {
-      trees.push_back(entry.path());
+    } else if (has_ended(*pid) && (fresh || (name.starts_with("sys-") && is_of_own_space(entry.path())))) {
+      others.push_back(entry.path());
     }
   }
-  for (const fs::path& tree : trees) fs::remove_all(tree, fault);
+  for (const fs::path& path : others) fs::remove_all(path, fault);
   std::sort(pages.rbegin(), pages.rend());
   for (size_t i = kEndedProgramsMax; i < pages.size(); ++i) fs::remove(pages[i].second, fault);
 }

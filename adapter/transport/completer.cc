@@ -501,8 +501,14 @@ void Completer::on_timer(QueuePair& qp) noexcept {
     engine_.schedule.want_send(qp);  // also for cells marked before or during the pause
     rearm(qp);
   }
-  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
   if (now >= tx.retransmit_at) on_retransmit_timer(qp);
+  await_next(qp);
+}
+
+void Completer::await_next(QueuePair& qp) noexcept {
+  const SendSide& tx = qp.tx;
+  const Instant now = engine_.now;
+  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
   Instant next = tx.retransmit_at;
   for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
     if (pause > now) next = std::min(next, pause);

@@ -48,6 +48,8 @@ class Completer {
   [[nodiscard]] static bool drained(const QueuePair& qp) noexcept;
   /// The QP's timer has come up: retransmission, or the end of an RNR pause or of a delay.
   void on_timer(QueuePair& qp) noexcept;
+  /// The end of on_timer(): a QP whose delay is over gets a turn; the timer is armed for the next deadline.
+  void await_next(QueuePair& qp) noexcept;
   /// False when on_timer() has nothing to do, now or later.
   [[nodiscard]] bool waits_for_time(const QueuePair& qp) const noexcept;
   /// The path has changed: repeats the missing cells in flight, and counts the retries from 0.

@@ -542,18 +542,12 @@ void DirectRequester::end_silence(QueuePair& qp) noexcept {
 
 void DirectRequester::on_timer(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
-  const Instant now = engine_.now;
-  if (tx.rnr_until != Instant::min() && now >= tx.rnr_until) {
+  if (tx.rnr_until != Instant::min() && engine_.now >= tx.rnr_until) {
     tx.rnr_until = Instant::min();
     engine_.schedule.want_send(qp);
   }
-  if (tx.delay_until != Instant::min() && now >= tx.delay_until) engine_.schedule.want_send(qp);
-  if (now >= tx.retransmit_at) end_silence(qp);
-  Instant next = tx.retransmit_at;
-  for (const Instant pause : {tx.rnr_until, tx.delay_until}) {
-    if (pause > now) next = std::min(next, pause);
-  }
-  if (next != kNever) engine_.timers.arm(qp, next);
+  if (engine_.now >= tx.retransmit_at) end_silence(qp);
+  completer_.await_next(qp);
 }
 
 }  // namespace weft::adapter

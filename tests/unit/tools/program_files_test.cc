@@ -46,6 +46,9 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   ASSERT_TRUE(holder.made());
   const fs::path numbered_anew = at / ("rping-" + self + ".stats");
   std::ofstream(numbered_anew) << "x";
+  const fs::path killed_early = at / ("rping-" + dead + ".stats." + dead);
+  const fs::path half_made = at / ("rping-" + self + ".stats." + self);
+  for (const fs::path& page : {killed_early, half_made}) std::ofstream(page) << "x";
   const auto now = fs::file_time_type::clock::now();
   for (size_t i = 0; i < kEndedProgramsMax + 3; ++i) {
     const fs::path page = at / ("p" + std::to_string(i) + "-" + dead + ".stats");
@@ -60,6 +63,8 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) EXPECT_TRUE(fs::exists(at / name)) << name;
   EXPECT_TRUE(fs::exists(held)) << "a process of another PID namespace has it";
   EXPECT_FALSE(fs::exists(numbered_anew)) << "nobody holds it, whoever has the number now";
+  EXPECT_FALSE(fs::exists(killed_early)) << "its process will not put it in place any more";
+  EXPECT_TRUE(fs::exists(half_made)) << "its process is about to put it in place";
   EXPECT_TRUE(fs::exists(at / ("p0-" + dead + ".stats"))) << "the latest stay";
   EXPECT_TRUE(fs::exists(at / ("p31-" + dead + ".stats")));
   EXPECT_FALSE(fs::exists(at / ("p32-" + dead + ".stats")));

@@ -103,12 +103,12 @@ constexpr std::array kRows{
         "ibv_resize_cq: cqe 0, with 0 entries in the queue: a size is 0, "},
     Row{Reason::kBadRange,
         [](Reasons& at) {
-          return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 0, IBV_ACCESS_LOCAL_WRITE));
+          return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 0, int{IBV_ACCESS_LOCAL_WRITE}));
         },
         "ibv_reg_mr: 0 bytes, access 0x1: no memory given"},
     Row{Reason::kBadRights,
         [](Reasons& at) {
-          return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 8, IBV_ACCESS_REMOTE_WRITE));
+          return Reasons::no(ibv_reg_mr(at.pd, at.memory.data(), 8, int{IBV_ACCESS_REMOTE_WRITE}));
         },
         "ibv_reg_mr: access 0x2: remote write and atomic need local write: add IBV_ACCESS_LOCAL_WRITE"},
     Row{Reason::kBadAddress,
