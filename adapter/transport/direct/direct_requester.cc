@@ -527,7 +527,8 @@ void DirectRequester::end_silence(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   DirectQp& direct = direct_of(qp);
   tx.retransmit_at = kNever;
-  if (direct.unanswered == 0 && (direct.ready || !may_start(qp))) return;
+  const bool waits = !direct.ready && may_start(qp) && qp.sq.at(qp.sq.started).rule->moves_data();
+  if (direct.unanswered == 0 && !waits) return;
   if (qp.attr.ack_timeout != Duration::zero() && engine_.now - tx.progress_at >= patience(qp)) {
     qp.counters.add(QpCounter::kTimeouts);
     const bool heard = direct.peer_life != 0;

@@ -162,9 +162,8 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
   if (peer.ended) requester_.window_ended(qp);
   const bool answers = qp.answers;
   uint32_t steps = 0;
-  if (!peer.open()) {
-    if (peer.ended) return 0;
-    outlet_.wait(qp);
+  if (!peer.open()) {  // requests that need no peer are executed
+    if (!peer.ended) outlet_.wait(qp);
     return requester_.run(qp, budget);
   }
   if (responder_.pay(qp)) {

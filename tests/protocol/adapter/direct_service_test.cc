@@ -254,6 +254,28 @@ TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
   EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
 }
 
+TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) {
+  connect();
+  receive(7, 64, 64);
+  send(3, 0, 64);
+  pair.run(20);
+  ASSERT_EQ(pair.take_completions(0).size(), 1U);
+  pair.window->kill(1);
+  pair.run(20);
+  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 5, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
+            PostResult::kOk);
+  pair.run(200);
+  const auto delayed = pair.take_completions(0);
+  ASSERT_EQ(delayed.size(), 1U);
+  EXPECT_EQ(delayed[0].wr_id, 5U);
+  EXPECT_EQ(delayed[0].status, WcStatus::kSuccess);
+  send(6, 0, 64);
+  pair.run(20);
+  const auto failed = pair.take_completions(0);
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].status, WcStatus::kRetryExceeded);
+}
+
 TEST_F(Direct, a_side_without_the_way_makes_both_use_cells) {
   pair.paths[1]->offered = false;
   pair.paths[0]->refused = true;
