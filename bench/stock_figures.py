@@ -138,33 +138,35 @@ def last_row(text, columns):
 class Perftest:
     """Latencies and bandwidths of perftest's programs."""
 
-    def __init__(self, programs):
-        self.programs = programs
+    def __init__(self, programs, environment=None):
+        self.programs, self.environment = programs, environment
 
     def latency(self, program, iterations, seen):
         """Typical latency in microseconds; the other values of the distribution go to `seen`."""
-        row = last_row(self.programs.exchange([program, "-F", "-s", "8", "-n", iterations]), 9)
+        row = last_row(self.programs.exchange([program, "-F", "-s", "8", "-n", iterations], environment=self.environment), 9)
         for name, column in (("average", 5), ("99 %", 7), ("99.9 %", 8)):
             seen.setdefault(name, []).append(row[column])
         return row[4]
 
-    def bandwidth(self, size, iterations):
+    def bandwidth(self, size, iterations, *options):
         """(MB/s, millions of messages per second)"""
-        row = last_row(self.programs.exchange(["ib_write_bw", "-F", "-s", size, "-n", iterations]), 5)
+        command = ["ib_write_bw", "-F", "-s", size, "-n", iterations, *options]
+        row = last_row(self.programs.exchange(command, environment=self.environment), 5)
         return row[3] * MIB, row[4]
 
 
 class SpinLatency:
     """Two processes that wait by reading memory. A program of ours, because perftest's programs poll their CQ after each write."""
 
-    def __init__(self, programs, seconds):
-        self.programs, self.seconds, self.program, self.seen = programs, seconds, None, {}
+    def __init__(self, programs, seconds, environment=None):
+        self.programs, self.seconds, self.environment = programs, seconds, environment
+        self.program, self.seen = None, {}
 
     def measure(self):
         self.programs.join()
         if not self.program:
             self.program = self.programs.compiled("spin_lat", "cc", "-libverbs")
-        _, typical, most, nearly_all = map(float, self.programs.finish([self.program, self.seconds]).split())
+        _, typical, most, nearly_all = map(float, self.programs.finish([self.program, self.seconds], environment=self.environment).split())
         self.seen.setdefault("99 %", []).append(most)
         self.seen.setdefault("99.9 %", []).append(nearly_all)
         return typical
@@ -234,8 +236,8 @@ class Mpi:
     OVER = {"rc_verbs": {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "weft0:1"},
             "posix": {"UCX_TLS": "posix,self"}, "tcp": {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}}
 
-    def __init__(self, programs):
-        self.programs, self.program = programs, None
+    def __init__(self, programs, environment=None):
+        self.programs, self.environment, self.program = programs, environment or {}, None
 
     def measure(self, what, over):
         if not self.program:
@@ -245,7 +247,7 @@ class Mpi:
             self.programs.join()
         command = ["mpirun", "--oversubscribe", "--mca", "btl", "^openib,uct,ofi", "--mca", "pml", "ucx",
                    "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "-n", "2", self.program, what]
-        text = self.programs.finish(command, bare=over != "rc_verbs", environment=self.OVER[over])
+        text = self.programs.finish(command, bare=over != "rc_verbs", environment={**self.OVER[over], **self.environment})
         return float(text.split()[-1])
 
 

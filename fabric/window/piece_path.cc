@@ -55,6 +55,8 @@ PiecePath::PiecePath(std::span<std::byte> to_peer, std::span<std::byte> to_us, u
 }
 
 int PiecePath::poll() noexcept {
+  const bool idle = waiting_.empty() && published_ && !consumer_.waits();
+  if (idle) return 0;
   std::array<RxSlot, kSlotsPerTurn> slots;
   const uint32_t count = consumer_.receive(slots);
   for (uint32_t i = 0; i < count && !faulty(); ++i) take_slot(slots[i]);
