@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -21,6 +23,7 @@
 #include "base/environment.h"
 #include "base/process_limits.h"
 #include "base/shared_region.h"
+#include "fabric/window/process_copy.h"
 #include "tools/child_process.h"
 #include "tools/command.h"
 #include "tools/run_environment.h"
@@ -128,6 +131,33 @@ Finding memory_calls() {
                  "registered memory; allow process_vm_readv and process_vm_writev in the seccomp profile");
 }
 
+/// Two programs with --direct copy into each other's memory if the kernel lets them (docs/window.md). Two
+/// children try, because the kernel may let a parent at its child where it refuses programs of the same user.
+/// Either way such programs work.
+Finding memory_windows() {
+  const std::string name = "memory windows";
+  uint64_t word = 1;
+  const pid_t owner = fork();
+  if (owner == 0) {
+    pause();
+    _exit(0);
+  }
+  const pid_t peer = owner > 0 ? fork() : -1;
+  if (peer == 0) {
+    uint64_t copy = 0;
+    _exit(fabric::read_process_word(owner, reinterpret_cast<uint64_t>(&word), copy) ? 0 : errno);
+  }
+  int status = 0;
+  if (peer > 0) waitpid(peer, &status, 0);
+  if (owner > 0) {
+    kill(owner, SIGKILL);
+    waitpid(owner, nullptr, 0);
+  }
+  if (peer < 0) return good(name, "not tried: no process could be started");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return good(name, "the kernel copies between programs");
+  return good(name, "in pieces, which is slower: " + fabric::refusal_text(WEXITSTATUS(status)));
+}
+
 /// Two polling programs and a switch share one core badly: each waits for the others' time slices.
 Finding cores() {
   cpu_set_t allowed;
@@ -222,9 +252,9 @@ int command_doctor(const Arguments& arguments) {
   line.flag("json", json, "one JSON object");
   line.words("", none, 0, 0);
   if (std::optional<int> code = line.parse(arguments)) return *code;
-  const std::vector<Finding> findings{programs(),    libraries(),   state_directory(), shared_memory(),
-                                      descriptors(), threads(),     memory_calls(),    cores(),
-                                      conflicts(),   environment(), sanitizers()};
+  const std::vector<Finding> findings{programs(),    libraries(), state_directory(), shared_memory(),
+                                      descriptors(), threads(),   memory_calls(),    memory_windows(),
+                                      cores(),       conflicts(), environment(),     sanitizers()};
   const bool all_good =
       std::all_of(findings.begin(), findings.end(), [](const Finding& one) { return one.good; });
   std::string list;

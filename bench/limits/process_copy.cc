@@ -1,6 +1,6 @@
-// bench/limits/process_copy.cc -- the yardstick for memory windows: what the kernel's copy into another process
-// (process_vm_writev) costs by itself, without a notice to the other process. One process copies, the other
-// sleeps.
+// bench/limits/process_copy.cc -- the yardstick for memory windows: what the kernel's copy into another
+// process (process_vm_writev) costs by itself, without a notice to the other process. One process copies, the
+// other sleeps.
 #include <fmt/core.h>
 #include <sys/uio.h>
 #include <unistd.h>

@@ -14,6 +14,7 @@
 #include "fabric/window/memory_device.h"
 #include "fabric/window/window_end.h"
 #include "fabric/window/window_words.h"
+#include "messages/window_call.h"
 
 namespace {
 
@@ -108,6 +109,11 @@ void step(World& world, const uint8_t* data) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  WindowCall call;
+  if (decode_window_call(std::as_bytes(std::span(data, bytes)), call) == WindowCallFault::kNone) {
+    const auto again = encode_window_call(call);
+    if (std::memcmp(again.data(), data, again.size()) != 0) std::abort();
+  }
   const auto world = std::make_unique<World>();
   world->theirs.poll(world->clock.now());
   for (size_t at = 0; at + 12 <= bytes; at += 12) step(*world, data + at);

@@ -185,7 +185,7 @@ class RunTest(WeftCase):
 
     def test_doctor_names_what_is_in_the_way(self):
         findings = json.loads(self.weft("doctor", "--json")[1])["findings"]
-        self.assertTrue({"programs", "state directory", "shared memory", "descriptors", "threads"}
+        self.assertTrue({"programs", "state directory", "shared memory", "descriptors", "threads", "memory windows"}
                         <= {one["what"] for one in findings if one["good"]})
         other = self.path / "lib"
         other.mkdir()
