@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/queues/qp_lifecycle.h"
 
 namespace weft::adapter {
 namespace {
@@ -361,6 +362,27 @@ void Placement::refuse(QueuePair& qp, const CellView& cell, ResponderFault fault
           .bytes = cell.payload.size() + (too_short && qp.config.grh_space ? kGrhBytes : 0),
           .expected = too_short ? qp.rq->at(qp.rq->next()).bytes : 0},
          fault);
+}
+
+void Placement::end_qp(QueuePair& qp, const FaultRule& rule, bool has_wqe) noexcept {
+  const bool completed = rule.ends_recv_wqe && has_wqe && !qp.taken.empty();
+  if (completed) {
+    engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),
+                                         .status = rule.recv_status,
+                                         .opcode = WcOpcode::kRecv,
+                                         .qpn = qp.qpn,
+                                         .imm = code_of(qp.failed_by),
+                                         .place = place_of_receive(qp)});
+  }
+  enter_error(engine_, qp, rule.event, WcStatus::kGeneral, completed);
+}
+
+void Placement::note_no_receive(QueuePair& qp, FailedWork work) noexcept {
+  constexpr auto kBit = static_cast<uint16_t>(1U << static_cast<uint32_t>(ResponderFault::kNoRecvWqe));
+  if ((qp.rx.told & kBit) != 0) return;
+  if (!engine_.failures.note({Reason::kNoReceive, qp.qpn, qp.peer_lid, qp.peer_qpn}, engine_.now)) return;
+  qp.rx.told |= kBit;
+  engine_.report(qp, {.reason = Reason::kNoReceive, .work = work, .by_peer = true});
 }
 
 void Placement::count(QueuePair& qp, ResponderFault fault) noexcept {

@@ -100,6 +100,11 @@ class Placement {
   [[gnu::cold]] void refuse_gone(QueuePair& qp, const RxPacket& asked, uint64_t bytes) noexcept;
   /// The same for a message that has no open packet: only its cell is known.
   [[gnu::cold]] void refuse(QueuePair& qp, const CellView& cell, ResponderFault fault) noexcept;
+  /// RC: ends the QP after the refusal of a request. `has_wqe`: the request has taken a receive WQE, which
+  /// completes if the rule says so.
+  [[gnu::cold]] void end_qp(QueuePair& qp, const FaultRule& rule, bool has_wqe) noexcept;
+  /// Reports a missing receive WQE only when it persists; a single occurrence is normal.
+  [[gnu::cold]] void note_no_receive(QueuePair& qp, FailedWork work) noexcept;
   /// Counts a refusal on the QP and, by reason, on the adapter.
   void count(QueuePair& qp, ResponderFault fault) noexcept;
 

@@ -20,15 +20,8 @@ bool Requester::has_work(const QueuePair& qp) const noexcept {
 
 /// The WQE at the head of the queue can be started, or its next packet be made.
 [[gnu::always_inline]] inline bool Requester::may_execute(const QueuePair& qp) const noexcept {
-  const SendSide& tx = qp.tx;
-  if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
+  if (!head_.may_run(qp, qp.tx.reads_in_flight != 0)) return false;
   const SendWqe& wqe = qp.sq.at(qp.sq.started);
-  // While the queue drains, started WQEs are finished and none is started.
-  const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
-  const bool fenced = !wqe.started && (wqe.flags & kSendFence) != 0 && tx.reads_in_flight != 0;
-  if (!may || fenced) return false;
-  // Earlier WQEs that are not completed may have to read their memory again for a repetition.
-  if (wqe.rule->work == SendWork::kInvalidate && qp.sq.done != qp.sq.started) return false;
   return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe);
 }
 
@@ -96,7 +89,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
 [[gnu::always_inline]] inline Requester::Step Requester::next_packet(QueuePair& qp) noexcept {
   if (!may_execute(qp)) return Step::kStop;
   SendWqe& wqe = qp.sq.at(qp.sq.started);
-  if (!wqe.rule->moves_data()) return execute_local(qp, wqe);
+  if (!wqe.rule->moves_data()) return head_.run_local(qp, wqe) ? Step::kAgain : Step::kStop;
   if (!wqe.started) {
     if (!start_message(qp, wqe)) return Step::kAgain;
     if (!check_window(qp, wqe)) return Step::kStop;
@@ -111,20 +104,12 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
 
 [[gnu::always_inline]] inline bool Requester::start_message(QueuePair& qp, SendWqe& wqe) noexcept {
   wqe.started = true;
-  const bool read = wqe.rule->is_read();
   const uint32_t header = qp.config.raw_ipv6 ? kIpv6HeaderBytes : 0;
   const bool too_long = !qp.connected() && wqe.length > qp.path.segment_bytes + header;
-  if (too_long) {
-    fail_local(qp, wqe, {Reason::kDatagramTooLong});
-  } else if (!writer_.check_segments(qp, qp.sq.started,
-                                     read ? AccessKind::kLocalWrite : AccessKind::kLocalRead)) {
-    fail_local(qp, wqe,
-               bad_segment(qp, qp.sq.started, read ? AccessKind::kLocalWrite : AccessKind::kLocalRead));
-  } else if (read && qp.attr.max_rd_atomic == 0) {
-    fail_local(qp, wqe, {Reason::kNoReadsAllowed});
-  } else {
+  const SendFault fault = too_long ? SendFault{Reason::kDatagramTooLong} : head_.check(qp, wqe);
+  if (fault.reason == Reason::kNone) [[likely]]
     return true;
-  }
+  head_.fail(qp, wqe, fault);
   return false;
 }
 
@@ -185,87 +170,13 @@ Requester::Step Requester::find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept 
     return Step::kStop;
   }
   if (qp.tx.first != qp.tx.end) return Step::kStop;  // as if the window were full
-  fail_local(qp, wqe, {Reason::kNoPacketMemory});
+  head_.fail(qp, wqe, {Reason::kNoPacketMemory});
   return Step::kAgain;
-}
-
-/// Executes a bind, an invalidation or a registration on the protection table.
-SendFault Requester::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
-  MemoryTable& memory = engine_.memory;
-  const PdId pd = qp.config.pd;
-  const Accessor who(pd, qp.qpn);
-  AccessFault fault = AccessFault::kNone;
-  switch (wqe.rule->work) {
-    case SendWork::kBind:
-      fault = memory.bind_window(who, wqe.bind);
-      break;
-    case SendWork::kUnbind:
-      fault = memory.destroy_window(pd, wqe.bind.window);
-      break;
-    case SendWork::kInvalidate:
-      fault = memory.invalidate(who, wqe.rkey);
-      if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
-      break;
-    case SendWork::kRegister:
-      if (qp.config.registration == SendRegistration::kOff) return {Reason::kNoRegistration};
-      fault = memory.fill_reserved(pd, wqe.registration);
-      break;
-    case SendWork::kDelay:
-    case SendWork::kMessage:
-    case SendWork::kRead:
-    case SendWork::kAtomic:
-      break;  // not executed here
-  }
-  if (fault == AccessFault::kNone) return {Reason::kNone};
-  engine_.faults.add(fault);
-  return {bind_reason(fault)};
-}
-
-Requester::Step Requester::execute_local(QueuePair& qp, SendWqe& wqe) noexcept {
-  if (wqe.rule->work != SendWork::kDelay) {
-    const SendFault fault = change_memory(qp, wqe);
-    if (fault.reason == Reason::kNone) {
-      finish_local(qp, wqe);
-    } else {
-      fail_local(qp, wqe, fault);
-    }
-    return Step::kAgain;
-  }
-  if (!wqe.started) {
-    wqe.started = true;
-    qp.tx.delay_until = engine_.now + wqe.delay;
-    engine_.timers.arm(qp, qp.tx.delay_until);
-    return Step::kStop;
-  }
-  qp.tx.delay_until = Instant::min();
-  finish_local(qp, wqe);
-  return Step::kAgain;
-}
-
-void Requester::finish_local(QueuePair& qp, SendWqe& wqe) noexcept {
-  wqe.done = true;
-  ++qp.sq.started;
-  completer_.retire(qp);
-}
-
-void Requester::fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept {
-  completer_.fail_wqe(qp, wqe, fault);
-  ++qp.sq.started;
-  qp.tx.halted = true;
-  if (wqe.rule->work == SendWork::kRegister) completer_.registration_failed(qp);
-  completer_.retire(qp);
-}
-
-SendFault Requester::bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept {
-  const Sge* segment = writer_.find_bad_segment(qp, wqe, kind);
-  AccessFault fault = writer_.fault_of(qp.config.pd, segment, kind);
-  if (fault == AccessFault::kNone) fault = AccessFault::kNotMapped;  // allowed, but no page is mapped
-  return {local_reason(fault), segment};
 }
 
 SendFault Requester::unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept {
   if (result == CellSent::kBadFrame) return {Reason::kNotIpv6};
-  return bad_segment(qp, wqe, AccessKind::kLocalRead);
+  return head_.bad_segment(qp, wqe, AccessKind::kLocalRead);
 }
 
 }  // namespace weft::adapter

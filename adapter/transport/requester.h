@@ -7,13 +7,14 @@
 #include "adapter/adapter_engine.h"
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/completer.h"
+#include "adapter/transport/send_head.h"
 
 namespace weft::adapter {
 
 class Requester {
  public:
   Requester(Engine& engine, CellWriter& writer, Completer& completer) noexcept
-      : engine_(engine), writer_(writer), completer_(completer) {}
+      : engine_(engine), writer_(writer), completer_(completer), head_(engine, writer, completer) {}
 
   /// Sends up to `budget` cells of `qp`; returns how many. Sets `blocked` when credit or slots ran out.
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept;
@@ -22,34 +23,23 @@ class Requester {
   /// True while run() can do something without waiting for an acknowledgement or a timer.
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
 
-  /// Executes the request at the head of the send queue, which moves no data. False when no further request
-  /// may run now.
-  [[nodiscard]] bool run_local(QueuePair& qp, SendWqe& wqe) noexcept {
-    return execute_local(qp, wqe) == Step::kAgain && qp.abilities().finish_send;
-  }
-  /// The fault of a WQE whose data segments failed a check.
-  [[gnu::cold, nodiscard]] SendFault bad_segment(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
-
  private:
   // Result of taking the next WQE. kPacket: a packet was made; kAgain: look at the next WQE.
   enum class Step : uint8_t { kPacket, kAgain, kStop };
   [[nodiscard]] Step next_packet(QueuePair& qp) noexcept;
   [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
-  [[nodiscard]] Step execute_local(QueuePair& qp, SendWqe& wqe) noexcept;
-  [[nodiscard]] SendFault change_memory(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard, gnu::cold]] Step find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept;
   void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
-  void finish_local(QueuePair& qp, SendWqe& wqe) noexcept;
-  [[gnu::cold]] void fail_local(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept;
   [[gnu::cold, nodiscard]] SendFault unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept;
   uint32_t send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept;
 
   Engine& engine_;
   CellWriter& writer_;
   Completer& completer_;
+  SendHead head_;
 };
 
 }  // namespace weft::adapter

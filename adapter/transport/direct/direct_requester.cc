@@ -18,10 +18,6 @@ namespace {
 [[nodiscard]] bool is_write(const SendWqe& wqe) noexcept {
   return wqe.rule->opcode == SendOpcode::kRdmaWrite || wqe.rule->opcode == SendOpcode::kRdmaWriteWithImm;
 }
-/// How a request uses its own data segments.
-[[nodiscard]] AccessKind local_use_of(const SendWqe& wqe) noexcept {
-  return wqe.rule->is_read() ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
-}
 [[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
   return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
 }
@@ -48,15 +44,8 @@ bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
 
 /// The request at sq.started may be started or gone on with.
 bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
-  const SendSide& tx = qp.tx;
   const DirectQp& direct = direct_of(qp);
-  if (tx.halted || qp.sq.started == qp.sq.rung || engine_.now < tx.delay_until) return false;
-  const SendWqe& wqe = qp.sq.at(qp.sq.started);
-  const bool may = wqe.started ? qp.abilities().finish_send : qp.abilities().execute_send;
-  const bool fenced =
-      !wqe.started && (wqe.flags & kSendFence) != 0 && (direct.reads != 0 || direct.accesses != 0);
-  if (!may || fenced) return false;
-  return wqe.rule->work != SendWork::kInvalidate || qp.sq.done == qp.sq.started;
+  return head_.may_run(qp, direct.reads != 0 || direct.accesses != 0);
 }
 
 DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
@@ -66,7 +55,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
   if (place == qp.sq.started) {
     if (!may_start(qp)) return Step::kStop;
     if (!wqe.rule->moves_data()) {
-      const bool again = local_.run_local(qp, wqe);
+      const bool again = head_.run_local(qp, wqe);
       direct.next = qp.sq.started;
       return again ? Step::kAgain : Step::kStop;
     }
@@ -86,16 +75,11 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = qp.sq.started;
-  const AccessKind kind = local_use_of(wqe);
   wqe.started = true;
   direct.message(place) = {.way = way_of(qp, wqe)};
-  if (!writer_.check_segments(qp, place, kind)) {
-    fail(qp, place, local_.bad_segment(qp, place, kind));
-  } else if (wqe.rule->is_read() && qp.attr.max_rd_atomic == 0) {
-    fail(qp, place, {Reason::kNoReadsAllowed});
-  } else {
-    return true;
-  }
+  const SendFault fault = head_.check(qp, wqe);
+  if (fault.reason == Reason::kNone) return true;
+  fail(qp, place, fault);
   return false;
 }
 
@@ -133,7 +117,7 @@ DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place
   const uint32_t count = find_pieces(qp, place, pieces);
   if (count == 0) {
     const AccessKind kind = local_use_of(qp.sq.at(place));
-    fail(qp, place, local_.bad_segment(qp, place, kind));
+    fail(qp, place, head_.bad_segment(qp, place, kind));
     return Step::kStop;
   }
   for (uint32_t i = 0; i < count && direct_of(qp).message(place).way == DirectWay::kDma; ++i) {
@@ -278,7 +262,7 @@ DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) 
   record.offset = wqe.cut;
   if (wqe.cut + bytes == wqe.length) record.flags |= kRecordLast;
   if (gather(qp, place, room.first(bytes)) != AccessFault::kNone) {
-    fail(qp, place, local_.bad_segment(qp, place, AccessKind::kLocalRead));
+    fail(qp, place, head_.bad_segment(qp, place, AccessKind::kLocalRead));
     return Step::kStop;
   }
   if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;

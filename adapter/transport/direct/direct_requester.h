@@ -9,7 +9,7 @@
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/completer.h"
 #include "adapter/transport/direct/direct_outlet.h"
-#include "adapter/transport/requester.h"
+#include "adapter/transport/send_head.h"
 
 namespace weft::adapter {
 
@@ -24,9 +24,12 @@ inline constexpr uint32_t kDirectPieces = 16;
 
 class DirectRequester {
  public:
-  DirectRequester(Engine& engine, CellWriter& writer, DirectOutlet& outlet, Completer& completer,
-                  Requester& local) noexcept
-      : engine_(engine), writer_(writer), outlet_(outlet), completer_(completer), local_(local) {}
+  DirectRequester(Engine& engine, CellWriter& writer, DirectOutlet& outlet, Completer& completer) noexcept
+      : engine_(engine),
+        writer_(writer),
+        outlet_(outlet),
+        completer_(completer),
+        head_(engine, writer, completer) {}
 
   /// Starts up to `budget` requests or parts of requests; returns how many. The caller flushes the window.
   uint32_t run(QueuePair& qp, uint32_t budget) noexcept;
@@ -86,7 +89,7 @@ class DirectRequester {
   CellWriter& writer_;
   DirectOutlet& outlet_;
   Completer& completer_;
-  Requester& local_;
+  SendHead head_;
 };
 
 }  // namespace weft::adapter

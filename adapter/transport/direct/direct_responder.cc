@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
-#include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
 
@@ -295,12 +294,7 @@ void DirectResponder::not_ready(QueuePair& qp) noexcept {
   if (direct.pausing) return;
   direct.pausing = true;
   direct.in_message = false;
-  constexpr auto kBit = static_cast<uint16_t>(1U << static_cast<uint32_t>(ResponderFault::kNoRecvWqe));
-  if ((qp.rx.told & kBit) == 0 &&
-      engine_.failures.note({Reason::kNoReceive, qp.qpn, qp.peer_lid, qp.peer_qpn}, engine_.now)) {
-    qp.rx.told |= kBit;
-    engine_.report(qp, {.reason = Reason::kNoReceive, .work = FailedWork::kSend, .by_peer = true});
-  }
+  placement_.note_no_receive(qp, work_of(direct.packet.opcode));
   direct.owes_nak = true;
   direct.nak = AckCode::kReceiverNotReady;
   direct.nak_timer = static_cast<uint8_t>(rnr_code(qp.attr.min_rnr_timer));
@@ -322,16 +316,7 @@ void DirectResponder::answer_refusal(QueuePair& qp) noexcept {
   direct.owes_nak = true;
   direct.nak = rule.nak;
   direct.nak_timer = 0;
-  const bool completed = rule.ends_recv_wqe && direct.packet.has_wqe && !qp.taken.empty();
-  if (completed) {
-    engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),
-                                         .status = rule.recv_status,
-                                         .opcode = WcOpcode::kRecv,
-                                         .qpn = qp.qpn,
-                                         .imm = code_of(qp.failed_by),
-                                         .place = place_of_receive(qp)});
-  }
-  enter_error(engine_, qp, rule.event, WcStatus::kGeneral, completed);
+  placement_.end_qp(qp, rule, direct.packet.has_wqe);
 }
 
 }  // namespace weft::adapter

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "adapter/transport/packet_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 
 namespace weft::adapter {
@@ -37,11 +38,11 @@ const ServiceRow kRcDirectRow{.type = QpType::kRc,
                               .make = make_service<DirectService>};
 
 DirectService::DirectService(Engine& engine, CellWriter& writer)
-    : PacketService(engine, writer),
-      engine_(engine),
+    : engine_(engine),
       keys_(engine, peers_),
       outlet_(engine.config.direct != nullptr),
-      requester_(engine, writer, outlet_, completer_, PacketService::requester_),
+      completer_(engine, writer),
+      requester_(engine, writer, outlet_, completer_),
       responder_(engine, writer, outlet_, keys_) {
   if (has_turns()) engine.memory.watch_keys(&keys_);
 }

@@ -11,13 +11,13 @@
 #include "adapter/transport/direct/direct_outlet.h"
 #include "adapter/transport/direct/direct_requester.h"
 #include "adapter/transport/direct/direct_responder.h"
-#include "adapter/transport/packet_service.h"
+#include "adapter/transport/service.h"
 
 namespace weft::adapter {
 
 extern const ServiceRow kRcDirectRow;
 
-class DirectService final : public PacketService {
+class DirectService final : public Service {
  public:
   DirectService(Engine& engine, CellWriter& writer);
   ~DirectService() override;
@@ -32,6 +32,7 @@ class DirectService final : public PacketService {
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept override;
   void on_timer(QueuePair& qp) noexcept override { requester_.on_timer(qp); }
+  void drain(QueuePair& qp) noexcept override { completer_.retire(qp); }
   void forget(QueuePair& qp) noexcept override;
   void modified(QueuePair& qp) noexcept override;
   uint32_t acknowledge(QueuePair& qp, bool& done) noexcept override;
@@ -70,6 +71,7 @@ class DirectService final : public PacketService {
   bool more_ = false;  // a FIFO has records that the last turn has not taken
   DirectKeys keys_;
   DirectOutlet outlet_;
+  Completer completer_;
   DirectRequester requester_;
   DirectResponder responder_;
 };

@@ -108,7 +108,6 @@ class Responder {
   void answer_after_reads(QueuePair& qp) noexcept;
   bool drop_read(QueuePair& qp, const ReadJob& job) noexcept;
   void send_rnr(QueuePair& qp) noexcept;
-  [[gnu::cold]] void note_no_receive(QueuePair& qp) noexcept;
   [[nodiscard]] uint32_t packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept;
 
   Engine& engine_;

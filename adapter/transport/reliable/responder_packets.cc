@@ -222,16 +222,7 @@ void Responder::answer_refusal(QueuePair& qp, RxPacket& packet) noexcept {
     packet.state = RxState::kOpen;
     rx.order->untold.clear(psn);
   } else {
-    const bool completed = rule.ends_recv_wqe && packet.has_wqe && !qp.taken.empty();
-    if (completed) {
-      engine_.complete(qp.config.recv_cq, {.wr_id = qp.rq->finish(qp.taken),
-                                           .status = rule.recv_status,
-                                           .opcode = WcOpcode::kRecv,
-                                           .qpn = qp.qpn,
-                                           .imm = code_of(qp.failed_by),
-                                           .place = place_of_receive(qp)});
-    }
-    enter_error(engine_, qp, rule.event, WcStatus::kGeneral, completed);
+    placement_.end_qp(qp, rule, packet.has_wqe);
   }
   set_nak(qp, rule.nak, psn, 0);
   engine_.schedule.want_ack(qp, true, engine_.now);
@@ -244,22 +235,12 @@ void Responder::answer_after_reads(QueuePair& qp) noexcept {
 }
 
 void Responder::send_rnr(QueuePair& qp) noexcept {
-  note_no_receive(qp);
+  const RxPacket* head = qp.rx.find(qp.rx.expected);  // a Send, or a write with immediate data
+  const bool known = head != nullptr && head->state != RxState::kFree;
+  placement_.note_no_receive(qp, known ? work_of(head->opcode) : FailedWork::kSend);
   set_nak(qp, AckCode::kReceiverNotReady, qp.rx.expected, rnr_code(qp.attr.min_rnr_timer));
   qp.rx.blocked = true;
   engine_.schedule.want_ack(qp, true, engine_.now);
-}
-
-/// Reports a missing receive WQE only when it persists; a single occurrence is normal.
-void Responder::note_no_receive(QueuePair& qp) noexcept {
-  constexpr auto kBit = static_cast<uint16_t>(1U << static_cast<uint32_t>(ResponderFault::kNoRecvWqe));
-  if ((qp.rx.told & kBit) != 0) return;
-  if (!engine_.failures.note({Reason::kNoReceive, qp.qpn, qp.peer_lid, qp.peer_qpn}, engine_.now)) return;
-  qp.rx.told |= kBit;
-  const RxPacket* head = qp.rx.find(qp.rx.expected);  // a Send, or a write with immediate data
-  const FailedWork work =
-      head != nullptr && head->state != RxState::kFree ? work_of(head->opcode) : FailedWork::kSend;
-  engine_.report(qp, {.reason = Reason::kNoReceive, .work = work, .by_peer = true});
 }
 
 void Responder::receive_posted(QueuePair& qp) noexcept {
@@ -293,7 +274,7 @@ bool Responder::drop_read(QueuePair& qp, const ReadJob& job) noexcept {
   asked.va = job.source_va;
   placement_.refuse_gone(qp, asked, job.bytes);
   const FaultRule& rule = fault_rule(ResponderFault::kLocalAccess);
-  enter_error(engine_, qp, rule.event, WcStatus::kGeneral);
+  placement_.end_qp(qp, rule, false);
   set_nak(qp, rule.nak, job.psn, 0);
   engine_.schedule.want_ack(qp, true, engine_.now);
   return false;

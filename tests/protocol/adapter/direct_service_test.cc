@@ -153,6 +153,20 @@ TEST_F(Direct, rnr_retries_end) {
   EXPECT_EQ(done[1].status, WcStatus::kFlushed);
 }
 
+TEST_F(Direct, a_write_whose_immediate_data_find_no_receive_is_reported_as_a_write) {
+  QpAttr attr;
+  attr.rnr_retry = 7;
+  attr.min_rnr_timer = 100us;
+  connect({}, attr);
+  post(remote(SendOpcode::kRdmaWriteWithImm, 64), 0, 8);
+  pair.run(2000);
+  std::vector<Failure> reports;
+  for (Failure next; pair.side(1).adapter->next_failure(next);) reports.push_back(next);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].reason, Reason::kNoReceive);
+  EXPECT_EQ(reports[0].work, FailedWork::kWrite);
+}
+
 TEST_F(Direct, a_wrong_key_ends_both_queue_pairs) {
   connect();
   receive(1, 0, 64);
