@@ -42,7 +42,7 @@ DirectWindows::~DirectWindows() = default;
 adapter::DirectPath* DirectWindows::claim(Lid peer) noexcept {
   for (Way& way : ways_) {
     if (way.peer != peer || !way.lives()) continue;
-    way.arriving = false;
+    if (std::exchange(way.arriving, false)) --arrivals_;
     ++way.claims;
     return &way;
   }
@@ -85,7 +85,7 @@ void DirectWindows::begin(const fabric::CellPortInfo* port) noexcept {
     subnet_ = port->subnet;
     lid_ = port->lid;
   }
-  orders_.swap(wanted_);
+  if (orders_.empty()) orders_.swap(wanted_);
   dead_.splice(dead_.end(), ended_);
   for (Way& way : ways_) {
     if (!way.lives()) unwatch(way);  // the descriptor of an ended window stays ready
@@ -125,8 +125,8 @@ DirectWindows::Way* DirectWindows::waiting_for(Lid peer) noexcept {
 
 bool DirectWindows::prepare_sleep() noexcept {
   bool sleeps = true;
-  for (Way& way : ways_) {
-    if (way.now == adapter::DirectPath::State::kOpen) sleeps &= way.window->prepare_sleep();
+  for (Way& way : ways_) {  // a peer may go on writing into a window that has ended
+    if (way.now == adapter::DirectPath::State::kOpen && way.lives()) sleeps &= way.window->prepare_sleep();
   }
   return sleeps;
 }
@@ -139,12 +139,15 @@ void DirectWindows::finish_sleep() noexcept {
 
 // ---- without the lock --------------------
 
-void DirectWindows::work(Instant now) {
+void DirectWindows::work(Instant now) noexcept {
   worked_at_ = now;
-  listen(now);
-  answer(now);
-  for (const Lid peer : std::exchange(orders_, {})) call(peer, now);
-  join(now);
+  try {
+    listen(now);
+    answer(now);
+    for (; !orders_.empty(); orders_.pop_back()) call(orders_.back(), now);
+    join(now);
+  } catch (const std::bad_alloc&) {  // what is left is tried again
+  }
 }
 
 void DirectWindows::listen(Instant now) {
@@ -162,12 +165,9 @@ void DirectWindows::answer(Instant now) {
   for (fabric::WindowCaller& caller : callers_) {
     const auto same =
         std::find_if(joins_.begin(), joins_.end(), [&](const Join& join) { return join.peer == caller.lid; });
-    if (same != joins_.end()) {
-      if (same->called && door_.lid().value() < caller.lid.value()) continue;
-      joins_.erase(same);
-    }
-    if (joins_.size() < kWindowsMax)
-      static_cast<void>(add_join(caller.lid, std::move(caller.socket), false, now));
+    if (same != joins_.end() && same->called && door_.lid().value() < caller.lid.value()) continue;
+    if (joins_.size() >= kWindowsMax || !add_join(caller.lid, std::move(caller.socket), false, now)) continue;
+    if (same != joins_.end()) joins_.erase(same);
   }
 }
 
@@ -186,15 +186,17 @@ Status DirectWindows::add_join(Lid peer, UniqueFd socket, bool called, Instant n
                                     {.window_bytes = fabric::OwnWindow::bytes_for(config_.own),
                                      .requests = kRequests,
                                      .process_copies = config_.process_copies,
-                                     .memory = nullptr},
+                                     .memory = nullptr,
+                                     .pieces = false},
                                     random_);
   if (!made) return made.error();
-  Join& join = joins_.emplace_back();
-  join.peer = peer;
-  join.called = called;
-  join.until = now + kWindowJoinMax;
-  join.device = made->get();
-  join.window = std::make_unique<fabric::WindowEnd>(std::move(*made), config_.own);
+  std::list<Join> join(1);
+  join.front().peer = peer;
+  join.front().called = called;
+  join.front().until = now + kWindowJoinMax;
+  join.front().device = made->get();
+  join.front().window = std::make_unique<fabric::WindowEnd>(std::move(*made), config_.own);
+  joins_.splice(joins_.end(), join);
   return {};
 }
 
@@ -214,11 +216,12 @@ void DirectWindows::join(Instant now) {
     }
     if (state == fabric::WindowState::kUp) {
       log(LogLevel::kInfo, "memory window to LID {}: {}", join.peer.value(), join.device->way());
-      Outcome& outcome = outcomes_.emplace_back();
-      outcome.peer = join.peer;
-      outcome.watched = watch(*join.window);
-      outcome.window = std::move(join.window);
-      outcome.spare.emplace_back();
+      std::list<Outcome> made(1);
+      made.front().peer = join.peer;
+      made.front().spare.emplace_back();
+      made.front().watched = watch(*join.window);
+      made.front().window = std::move(join.window);
+      outcomes_.splice(outcomes_.end(), made);
     } else {
       refuse(join.peer, state == fabric::WindowState::kFaulty    ? std::string(join.window->why())
                         : !join.device->fault().empty()          ? join.device->fault()
@@ -258,7 +261,7 @@ void DirectWindows::clear() noexcept {
 Instant DirectWindows::deadline() const noexcept {
   Instant at = door_.deadline();
   if (port_up_ && !door_.is_open()) at = std::min(at, listen_again_);
-  if (!joins_.empty()) at = std::min(at, worked_at_ + kJoinLook);
+  if (!joins_.empty() || !orders_.empty()) at = std::min(at, worked_at_ + kJoinLook);
   return at;
 }
 

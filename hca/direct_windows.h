@@ -53,8 +53,8 @@ class DirectWindows final : public adapter::DirectPaths {
   void finish_sleep() noexcept;
 
   // ---- without the lock --------------------
-  /// Second step: listens, calls, answers, and joins.
-  void work(Instant now);
+  /// Second step: listens, calls, answers, and joins. What finds no memory is tried again.
+  void work(Instant now) noexcept;
   /// Last step: frees what has ended.
   void clear() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;

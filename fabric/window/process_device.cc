@@ -103,7 +103,7 @@ class TwoProcesses final : public ProcessDevice {
     return process_.known() ? process_.ended() : fault_.empty();
   }
   DeviceLimits limits() const noexcept override {
-    return {peer_ ? peer_->window_bytes : 0, config_.requests, true};
+    return {peer_ ? peer_->window_bytes : 0, config_.requests, direct_ || config_.pieces};
   }
   const std::string& way() const noexcept override { return way_; }
   bool in_pieces() const noexcept override { return !direct_; }
@@ -283,7 +283,7 @@ class TwoProcesses final : public ProcessDevice {
   std::vector<DmaRequest> list_;  // for the kernel
   std::vector<DmaStatus> statuses_;
   FixedRing<DmaCompletion> done_;
-  uint32_t under_way_ = 0;  // posted, and completion not taken
+  uint32_t under_way_ = 0;        // posted, and completion not taken
   Instant now_ = Instant::min();  // of the last poll()
   Instant alive_until_ = Instant::min();
   Instant check_at_ = Instant::min();

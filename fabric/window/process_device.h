@@ -23,6 +23,8 @@ struct ProcessDeviceConfig {
   /// False: as if the kernel refused them. For tests, and for programs that want the owner to decide.
   bool process_copies = true;
   OwnerMemory* memory = nullptr;  // what the peer's pieces reach; outlives the device
+  /// False: where the kernel does not copy, the device has no memory space, because no owner gives `memory`.
+  bool pieces = true;
 };
 
 /// Threads: see DmaDevice.

@@ -103,7 +103,7 @@ class WindowEnd final : public Pollable {
   FifoReceiver receiver_;
   FixedRing<AccessDone> ended_;
   std::array<DmaCompletion, 32> done_;  // taken and not dispatched; here because a turn need not clear it
-  uint32_t under_way_ = 0;  // with those that ended and next_access() has not given
+  uint32_t under_way_ = 0;              // with those that ended and next_access() has not given
   TableCheck refusal_ = TableCheck::kGranted;
   bool opened_ = false;
   bool no_memory_ = false;

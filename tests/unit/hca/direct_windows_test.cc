@@ -77,6 +77,32 @@ TEST_F(Meeting, a_claim_makes_a_window_which_arrives_at_the_other_side) {
   EXPECT_EQ(high.windows.claim(Lid(3)), theirs) << "its queue pairs take the same";
 }
 
+TEST_F(Meeting, a_window_that_was_claimed_before_it_was_seen_does_not_arrive) {
+  ASSERT_NE(low.windows.claim(Lid(5)), nullptr);
+  run(5);
+  DirectPath* theirs = high.windows.claim(Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  EXPECT_EQ(theirs->state(), DirectPath::State::kOpen);
+  EXPECT_EQ(arrival(high, Lid(3)), nullptr);
+}
+
+TEST_F(Meeting, a_window_that_has_ended_keeps_no_helper_awake) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  run(5);
+  DirectPath* theirs = arrival(high, Lid(3));
+  ASSERT_NE(theirs, nullptr);
+  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{1}}, 0), fabric::FifoPost::kOk);
+  ours->end().flush();
+  EXPECT_FALSE(high.windows.prepare_sleep()) << "a record waits";
+  high.windows.finish_sleep();
+  low.windows.release(*ours);
+  run(1);
+  clock.advance(20ms);
+  theirs->end().poll(clock.now());
+  ASSERT_EQ(theirs->end().state(), fabric::WindowState::kGone);
+  EXPECT_TRUE(high.windows.prepare_sleep());
+}
+
 TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {
   DirectPath* ours = low.windows.claim(Lid(5));
   DirectPath* theirs = high.windows.claim(Lid(3));

@@ -26,8 +26,7 @@ namespace {
   MonotonicClock clock;
   SystemRandom random;
   ShownMemory memory;
-  auto device =
-      ProcessDevice::create(std::move(socket), device_config(process_copies, &memory), random);
+  auto device = ProcessDevice::create(std::move(socket), device_config(process_copies, &memory), random);
   if (!device) _exit(1);
   WindowEnd end(std::move(*device), kChildWindow);
   const WindowEntry entry{reinterpret_cast<uint64_t>(memory.bytes.data()), kShownBytes,
@@ -331,8 +330,7 @@ TEST(ProcessNumbers, another_process_with_the_number_of_the_peer_is_not_touched)
     const pid_t peer = fork();
     if (peer == 0) {
       listener.reset();
-      auto device =
-          ProcessDevice::create(std::move(connect_unix(path).value()), device_config(), random);
+      auto device = ProcessDevice::create(std::move(connect_unix(path).value()), device_config(), random);
       pause();
       _exit(device.ok() ? 0 : 1);
     }

@@ -25,8 +25,8 @@ class HostileProcess : public ::testing::Test {
     std::array<int, 2> sockets{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets.data()), 0);
     theirs.reset(sockets[1]);
-    device = std::move(
-        ProcessDevice::create(UniqueFd(sockets[0]), device_config(false, &memory), random).value());
+    device =
+        std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(false, &memory), random).value());
     std::array<std::byte, 64> hello;
     EXPECT_EQ(receive_packet(theirs.get(), hello, packet), PacketIo::kOk);
     EXPECT_EQ(decode_window_hello(hello, said), WindowHelloFault::kNone);
