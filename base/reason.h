@@ -120,7 +120,7 @@ enum class Reason : uint8_t {
   kNoDescriptor,
 
   // A call that waits or polls, and any call at a wrong place.
-  kAgain,  // nothing is there, and the descriptor is O_NONBLOCK
+  kAgain,  // nothing is there, and the descriptor is O_NONBLOCK; or: succeeds a moment later
   kInterrupted,
   kReentered,  // by a signal handler, which has interrupted another call of its thread on the device
   kForked,     // in a child after fork(): the device belongs to the parent

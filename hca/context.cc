@@ -183,20 +183,29 @@ Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAt
 Answer Context::destroy(Object* object) noexcept {
   std::unique_ptr<Object> owned(object);
   if (core().forked()) return Answer::kOk;
-  bool waits = false;
-  {
-    const Hold hold(core());
-    const Answer answer = object->books.users != 0 ? Answer::kBusy : object->release();
-    if (answer != Answer::kOk) {
-      static_cast<void>(owned.release());
-      return answer;
-    }
-    unlink(*object);
-    if (const uint32_t dropped = waiting_.drop(object->events)) core().errands.take_back(source_, dropped);
-    waits = object->books.unacknowledged != 0;
+  bool unacknowledged = false;
+  Answer answer = unmake(*object, unacknowledged);
+  for (uint32_t look = 0; answer == Answer::kAgain && look < kTransferLooks; ++look) {
+    pause_for_transfer();
+    answer = unmake(*object, unacknowledged);
   }
-  if (waits) core().wait_for_acknowledgements(*object);
+  if (answer != Answer::kOk) {
+    static_cast<void>(owned.release());
+    return answer == Answer::kAgain ? Answer::kBusy : answer;
+  }
+  if (unacknowledged) core().wait_for_acknowledgements(*object);
   return Answer::kOk;
+}
+
+/// Takes an object out of adapter and context, unless it is in use.
+Answer Context::unmake(Object& object, bool& unacknowledged) noexcept {
+  const Hold hold(core());
+  const Answer answer = object.books.users != 0 ? Answer::kBusy : object.release();
+  if (answer != Answer::kOk) return answer;
+  unlink(object);
+  if (const uint32_t dropped = waiting_.drop(object.events)) core().errands.take_back(source_, dropped);
+  unacknowledged = object.books.unacknowledged != 0;
+  return answer;
 }
 
 void Context::unlink(Object& object) noexcept {
@@ -208,20 +217,23 @@ void Context::unlink(Object& object) noexcept {
 
 /// Releases newest objects first, because an object is newer than those it uses. The exception is a region,
 /// which may be newer than a window bound to it: the second pass releases such regions.
-Object* Context::release_all() noexcept {
-  Object* ended = nullptr;
+bool Context::release_all(Object*& ended) noexcept {
+  bool in_transfer = false;
   for (int pass = 0; pass < 2; ++pass) {
     for (Object* at = newest_; at != nullptr;) {
       Object* object = std::exchange(at, at->books.older);
       object->abandon();
-      if (object->books.users != 0 || object->release() != Answer::kOk) continue;
+      if (object->books.users != 0) continue;
+      const Answer answer = object->release();
+      in_transfer |= answer == Answer::kAgain;
+      if (answer != Answer::kOk) continue;
       unlink(*object);
       waiting_.drop(object->events);
       object->books.older = std::exchange(ended, object);
     }
   }
   core().errands.forget(source_);
-  return ended;
+  return !in_transfer;
 }
 
 // ---- events --------------------

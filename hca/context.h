@@ -67,14 +67,16 @@ class Context final : public ContextBase {
 
   // ---- hca/ alone, under the device's lock --------------------
   void add_event(const AsyncEvent& event) noexcept override;
-  /// Ends all objects. @return them, linked by `books.older`; the caller frees them without the lock
-  [[nodiscard]] Object* release_all() noexcept;
+  /// Ends all objects and puts them in front of `ended`, linked by `books.older`; the caller frees them
+  /// without the lock. False when regions are left because a peer moves their data: call it again.
+  [[nodiscard]] bool release_all(Object*& ended) noexcept;
 
  private:
   template <class T, class Take, class... Args>
   Made<T> make(std::initializer_list<const Object*> uses, Take&& take, Args&&... args);
   template <class T>
   T* keep(std::unique_ptr<T> object) noexcept;
+  [[nodiscard]] Answer unmake(Object& object, bool& unacknowledged) noexcept;
   void unlink(Object& object) noexcept;
 
   EventSource source_;

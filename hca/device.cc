@@ -106,11 +106,17 @@ void Device::close(Context* context) noexcept {
   if (core_->forked()) return;
   Object* ended = nullptr;
   bool last = false;
-  {
-    const Hold hold(*core_);
-    ended = context->release_all();
-    core_->forget(*context);
-    last = core_->contexts == nullptr;
+  for (uint32_t look = 0;; ++look) {
+    {
+      const Hold hold(*core_);
+      const bool all = context->release_all(ended);
+      if (all || look == kTransferLooks) {
+        core_->forget(*context);
+        last = core_->contexts == nullptr;
+        break;
+      }
+    }
+    pause_for_transfer();
   }
   if (last) static_cast<void>(core_->pass_on(core_->clock.now() + kFinishMax));
   while (ended != nullptr) {

@@ -1,8 +1,19 @@
 #include "hca/memory.h"
 
+#include <thread>
+
 #include "hca/device_core.h"
 
 namespace weft::hca {
+namespace {
+
+constexpr Duration kTransferPause = 50us;
+
+}  // namespace
+
+void pause_for_transfer() noexcept {
+  std::this_thread::sleep_for(kTransferPause);
+}
 
 Answer ProtectionDomain::release() noexcept {
   return reason_of(core().adapter.dealloc_pd(id_));
@@ -18,6 +29,16 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   if (pd != nullptr && &pd->context() != &context()) return Answer::kForeignObject;
+  Answer answer = rereg_now(given, pd);
+  for (uint32_t look = 0; answer == Answer::kAgain && look < kTransferLooks; ++look) {
+    pause_for_transfer();
+    answer = rereg_now(given, pd);
+  }
+  return answer == Answer::kAgain ? Answer::kBusy : answer;
+}
+
+Answer MemoryRegion::rereg_now(const adapter::RegionChange& given, ProtectionDomain* pd) {
+  DeviceCore& device = core();
   const HoldToMake hold(device);
   adapter::RegionChange change = given;
   if (pd != nullptr) change.pd = pd->id();

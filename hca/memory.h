@@ -55,6 +55,8 @@ class MemoryRegion final : public Object {
   [[nodiscard]] Answer release() noexcept override;
 
  private:
+  Answer rereg_now(const adapter::RegionChange& given, ProtectionDomain* pd);
+
   ProtectionDomain* pd_;
   adapter::MemoryRegion region_{};
   uint64_t staged_addr_ = 0;

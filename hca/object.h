@@ -37,6 +37,11 @@ struct WaitingEvents : PendingNews {
   uint8_t port = 0;
 };
 
+/// A region ends once peers have moved its data. That takes microseconds, unless a peer stands still: after
+/// this many looks, about one second, the region stays.
+inline constexpr uint32_t kTransferLooks = 20'000;
+void pause_for_transfer() noexcept;
+
 /// Made and destroyed by its context, which outlives it.
 class Object {
  public:
@@ -66,7 +71,7 @@ class Object {
   /// memberships).
   virtual void abandon() noexcept {}
   /// Frees the adapter's part of the object and drops its waiting notifications. Nothing has changed unless
-  /// kOk.
+  /// kOk. kAgain: a peer moves data of the region; see pause_for_transfer().
   [[nodiscard]] virtual Answer release() noexcept = 0;
 
  protected:

@@ -245,7 +245,7 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   const bool keeps_keys = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries().free_count() == 0)
     return Refusal{Reason::kTableFull, "rereg_mr: no free key for remote rights; deregister something"};
-  if (!may_end(index)) return Refusal{Reason::kBusy, kMoving};
+  if (!may_end(index)) return Refusal{Reason::kAgain, kMoving};
 
   end_grants();
   if (with_window && !had_window) region->implicit = entries().take({.pd = plan.pd});
@@ -353,7 +353,7 @@ Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
     return Refusal{Reason::kNoSuchKey, "dereg_mr: not the LKey of a region"};
   if (region->has_windows())
     return Refusal{Reason::kBusy, "dereg_mr: windows are bound to the region; unbind them first"};
-  if (!may_end(index)) return Refusal{Reason::kBusy, kMoving};
+  if (!may_end(index)) return Refusal{Reason::kAgain, kMoving};
   end_grants();
   if (region->implicit != kNoEntry) entries().release(region->implicit);
   entries().release(index);

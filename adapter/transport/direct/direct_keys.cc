@@ -16,9 +16,12 @@ void DirectKeys::used(QueuePair& qp, Rkey key) noexcept {
       .key = key.value()};
   if (entry.rights == 0) return;
   try {
+    fabric::OwnWindow& own = peer.path->end().own();
     const auto [place, added] = peer.shown.try_emplace(key.value(), 0);
-    if (!added) return;
-    if (peer.path->end().own().publish(entry) != fabric::PublishResult::kOk) peer.shown.erase(place);
+    const bool withdrawn = place->second != 0;
+    if (!added && !(withdrawn && own.settled(place->second))) return;
+    place->second = 0;
+    if (own.publish(entry) != fabric::PublishResult::kOk) peer.shown.erase(place);
   } catch (const std::bad_alloc&) {  // the key stays one through the owner
   }
 }
@@ -28,6 +31,17 @@ void DirectKeys::withdraw_all(DirectPeer& peer) noexcept {
   for (auto& [key, generation] : peer.shown) {
     if (generation == 0) generation = peer.path->end().own().withdraw(key);
   }
+}
+
+bool DirectKeys::let_go(DirectPeer& peer) noexcept {
+  if (peer.path->state() != DirectPath::State::kOpen) return true;
+  fabric::OwnWindow& own = peer.path->end().own();
+  bool all = true;
+  for (auto& [key, generation] : peer.shown) {
+    if (generation == 0) generation = own.withdraw(key);
+    all &= own.settled(generation);
+  }
+  return all;
 }
 
 bool DirectKeys::settled(DirectPeer& peer, uint32_t key) noexcept {

@@ -22,6 +22,8 @@ class DirectKeys final : public KeyWatcher {
   void used(QueuePair& qp, Rkey key) noexcept;
   /// Withdraws all entries of a peer: its QPs belong to several domains, or a QP takes back a right.
   void withdraw_all(DirectPeer& peer) noexcept;
+  /// Withdraws all entries of a peer without QPs. False while it may still be moving data of one of them.
+  [[nodiscard]] static bool let_go(DirectPeer& peer) noexcept;
   /// False while a peer may still be moving data of a region that ends.
   [[nodiscard]] bool may_end(Rkey key) noexcept override;
 

@@ -25,6 +25,8 @@ namespace {
 
 /// Records of one window that a turn takes.
 constexpr uint32_t kRecordsPerTurn = 64;
+/// A window without QPs waits for a peer that still moves data.
+constexpr Duration kSettleEvery = 1ms;
 
 }  // namespace
 
@@ -138,7 +140,10 @@ void DirectService::leave(QueuePair& qp) noexcept {
   qp.service = reliable_;
 }
 
+/// Gives the window of a peer back that has no QPs: once the peer moves none of our data. Until then each
+/// turn tries again, and a new QP may use the window.
 void DirectService::drop(DirectPeer& peer) noexcept {
+  if (!keys_.let_go(peer)) return;
   engine_.config.direct->release(*peer.path);
   std::erase_if(peers_, [&peer](const auto& kept) { return kept.get() == &peer; });
 }
@@ -238,8 +243,9 @@ Instant DirectService::next_turn() const noexcept {
   if (more_) return Instant::min();
   Instant at = kNever;
   for (const auto& peer : peers_) {
-    if (peer->path->state() == DirectPath::State::kOpen && !peer->ended)
-      at = std::min(at, peer->path->end().deadline());
+    if (peer->path->state() != DirectPath::State::kOpen) continue;
+    if (!peer->ended) at = std::min(at, peer->path->end().deadline());
+    if (peer->qps.empty() && !peer->visits) at = std::min(at, engine_.now + kSettleEvery);
   }
   return at;
 }
@@ -255,7 +261,10 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
     case DirectPath::State::kOpen:
       break;
   }
-  if (peer.ended) return 0;
+  if (peer.ended) {
+    if (peer.qps.empty()) drop(peer);
+    return 0;
+  }
   const auto work = static_cast<uint32_t>(peer.path->end().poll(engine_.now));
   const uint32_t taken = take_records(peer);
   const fabric::WindowState state = peer.path->end().state();

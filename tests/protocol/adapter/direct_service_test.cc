@@ -1,6 +1,7 @@
 // RC over a memory window: what a program sees is what RC over cells gives it, and no cell passes.
 #include <gtest/gtest.h>
 
+#include "fabric/window/window_words.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_pair.h"
 
@@ -401,6 +402,30 @@ TEST_F(Direct, a_region_ends_only_when_no_peer_moves_its_data) {
   const auto done = pair.take_completions(0);
   ASSERT_EQ(done.size(), 1U);
   EXPECT_EQ(done[0].status, WcStatus::kRemoteAccess);
+}
+
+/// Side 0 is in the middle of a use: its DMA may still write into memory of side 1.
+TEST_F(Direct, a_window_and_its_regions_stay_while_the_peer_moves_data) {
+  connect();
+  post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+  pair.run(20);
+  fabric::OwnWindow& own = pair.end(1).own();
+  ASSERT_EQ(own.published(), 1U);
+  MemoryTable& table = pair.side(1).adapter->memory();
+  const Lkey lkey = pair.side(1).region.lkey;
+  std::byte* const use = own.fifo().data() + kFifoTableUseAt;
+  fabric::store_window_word(use, own.generation());
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  pair.run(20);
+  EXPECT_EQ(pair.paths[1]->claims, 1);
+  const Refusable<> refused = table.dereg_mr(lkey);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().reason(), Reason::kAgain);
+  EXPECT_LE(pair.side(1).adapter->deadline(), pair.clock.now() + 1ms);
+  fabric::store_window_word(use, 0);
+  EXPECT_TRUE(table.dereg_mr(lkey));
+  pair.run(120);
+  EXPECT_EQ(pair.paths[1]->claims, 0);
 }
 
 TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {

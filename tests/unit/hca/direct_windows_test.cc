@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/support/live_consumer.h"
 
 namespace weft::test {
@@ -250,6 +253,55 @@ TEST_P(DirectDevices, queue_pairs_use_a_window_if_both_have_it) {
   } else {
     EXPECT_GT(cells_of(a), 199U);
   }
+}
+
+/// A program may end a region while its peer writes to another one.
+TEST(DirectRegions, a_region_ends_beside_the_transfers_of_a_peer) {
+  LiveFabric fabric;
+  const std::string place = fabric.dir.path() + "/direct";
+  LiveConsumer a(1, fabric, place);
+  LiveConsumer b(2, fabric, place);
+  const std::array<hca::Qp*, 2> qps{a.make_qp(), b.make_qp()};
+  connect(*qps[0], Lid(1), *qps[1], Lid(2));
+  std::atomic<uint64_t> other{0};  // address and key of a region that is about to end
+  std::atomic<uint32_t> other_key{0};
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> writes{0};
+  std::thread writer([&] {
+    const auto write = [&](uint64_t at, uint32_t key, uint32_t bytes) {
+      const adapter::Sge from = a.sge(0, bytes);
+      const adapter::SendRequest request{.opcode = adapter::SendOpcode::kRdmaWrite,
+                                         .flags = adapter::kSendSignaled,
+                                         .sges = std::span(&from, 1),
+                                         .remote_addr = at,
+                                         .rkey = Rkey(key)};
+      size_t posted = 0;
+      EXPECT_EQ(qps[0]->post_send(std::span(&request, 1), posted), hca::Answer::kOk);
+      EXPECT_EQ(status_of_next(a), WcStatus::kSuccess);
+      ++writes;
+    };
+    while (!stop) {
+      if (const uint64_t at = other.load(); at != 0) {
+        for (int i = 0; i < 3; ++i) write(at, other_key, 64);  // through the owner, then by the device
+        other = 0;
+      }
+      write(b.region->region().addr, b.region->region().rkey.value(), Consumer::kBytes);
+    }
+  });
+  std::vector<std::byte> memory(4096);
+  const adapter::Access access = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite;
+  for (int round = 0; round < 100; ++round) {
+    hca::MemoryRegion* region = b.context->reg_mr(*b.pd, memory, access).object;
+    ASSERT_NE(region, nullptr);
+    other_key = region->region().rkey.value();
+    other = region->region().addr;
+    while (other != 0) std::this_thread::yield();
+    EXPECT_EQ(b.context->destroy(region), hca::Answer::kOk) << round;
+  }
+  stop = true;
+  writer.join();
+  EXPECT_GT(writes, 300U);
+  EXPECT_LT(cells_of(a), 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sides, DirectDevices,
