@@ -458,7 +458,8 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
 
 std::optional<MemoryRange> MemoryTable::own_range(PdId pd, Rkey key) const noexcept {
   TptEntries::Admitted found;
-  if (entries().admit(pd, key.value(), EntryType::kWindow, found) != AccessFault::kNone) return std::nullopt;
+  const AccessFault fault = entries().admit(pd, key.value(), EntryType::kWindow, found);
+  if (fault != AccessFault::kNone || found.entry == nullptr) return std::nullopt;
   const TableEntry& entry = *found.entry;
   const bool of_region = entry.one_key || entry.implicit != kNoEntry;
   const TableEntry& region = entry.one_key ? entry : entries().at(entry.region);
