@@ -40,7 +40,7 @@ static_assert((kUnacknowledgedFlitsMax & (kUnacknowledgedFlitsMax - 1)) == 0, "p
 /// Slots reserved for acks, credits and repeat requests, so that two full rings never wait for each other.
 inline constexpr uint32_t kControlSlots = 8;
 /// Repeats of one flit before the link is declared faulty. Damaged shared memory fails at once and stays
-/// damaged. A carrier that loses every tenth flit fails 16 times in a row once in 10^17 flits, so flit loss
+/// damaged. A carrier that loses every tenth flit fails 17 times in a row once in 10^17 flits, so flit loss
 /// alone never resets a link (decisions 2.25). Three repeats (P3) would reset such a link every ten thousand
 /// flits.
 inline constexpr uint32_t kFlitRepeatsMax = 16;
