@@ -184,14 +184,10 @@ Answer Context::destroy(Object* object) noexcept {
   std::unique_ptr<Object> owned(object);
   if (core().forked()) return Answer::kOk;
   bool unacknowledged = false;
-  Answer answer = unmake(*object, unacknowledged);
-  for (uint32_t look = 0; answer == Answer::kAgain && look < kTransferLooks; ++look) {
-    pause_for_transfer();
-    answer = unmake(*object, unacknowledged);
-  }
+  const Answer answer = after_transfers([&] { return unmake(*object, unacknowledged); });
   if (answer != Answer::kOk) {
     static_cast<void>(owned.release());
-    return answer == Answer::kAgain ? Answer::kBusy : answer;
+    return answer;
   }
   if (unacknowledged) core().wait_for_acknowledgements(*object);
   return Answer::kOk;

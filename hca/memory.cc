@@ -29,12 +29,7 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   if (pd != nullptr && &pd->context() != &context()) return Answer::kForeignObject;
-  Answer answer = rereg_now(given, pd);
-  for (uint32_t look = 0; answer == Answer::kAgain && look < kTransferLooks; ++look) {
-    pause_for_transfer();
-    answer = rereg_now(given, pd);
-  }
-  return answer == Answer::kAgain ? Answer::kBusy : answer;
+  return after_transfers([&] { return rereg_now(given, pd); });
 }
 
 Answer MemoryRegion::rereg_now(const adapter::RegionChange& given, ProtectionDomain* pd) {

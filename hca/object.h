@@ -41,6 +41,16 @@ struct WaitingEvents : PendingNews {
 /// this many looks, about one second, the region stays.
 inline constexpr uint32_t kTransferLooks = 20'000;
 void pause_for_transfer() noexcept;
+/// Calls `attempt` until its answer is another than kAgain; kBusy when the region stays.
+template <class Attempt>
+[[nodiscard]] Answer after_transfers(Attempt&& attempt) {
+  Answer answer = attempt();
+  for (uint32_t look = 0; answer == Answer::kAgain && look < kTransferLooks; ++look) {
+    pause_for_transfer();
+    answer = attempt();
+  }
+  return answer == Answer::kAgain ? Answer::kBusy : answer;
+}
 
 /// Made and destroyed by its context, which outlives it.
 class Object {
