@@ -34,7 +34,7 @@ DirectWindows::DirectWindows(DirectWindowsConfig config, RandomSource& random, b
       random_(random),
       wants_tending_(wants_tending),
       door_(config_.directory),
-      sleepers_(epoll_create1(EPOLL_CLOEXEC)) {}
+      sleepers_(UniqueFd(epoll_create1(EPOLL_CLOEXEC))) {}
 DirectWindows::~DirectWindows() = default;
 
 // ---- under the lock --------------------

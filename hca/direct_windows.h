@@ -11,6 +11,7 @@
 
 #include "adapter/direct_paths.h"
 #include "base/clock.h"
+#include "base/guarded_fd.h"
 #include "base/rng.h"
 #include "base/unique_fd.h"
 #include "fabric/link/cell_port.h"
@@ -127,7 +128,7 @@ class DirectWindows final : public adapter::DirectPaths {
   std::list<Outcome> outcomes_;
   std::vector<fabric::WindowCaller> callers_;
   Ways dead_;
-  UniqueFd sleepers_;  // epoll
+  GuardedFd sleepers_;  // epoll
 };
 
 }  // namespace weft::hca
