@@ -1,5 +1,5 @@
-// hca/deferred_work.h -- what a call of a device leaves for the moment at which it has released the lock: system
-// calls, and work that allocates memory. Internal to hca/. docs/consumer.md.
+// hca/deferred_work.h -- what a call of a device leaves for the moment at which it has released the lock:
+// system calls, and work that allocates memory. Internal to hca/. docs/consumer.md.
 #pragma once
 
 #include <algorithm>
