@@ -59,7 +59,8 @@ bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
          core_->adapter.publish(page, prefix) && core_->table.publish(page) &&
-         core_->shown_failures.publish(page);
+         core_->shown_failures.publish(page) &&
+         (core_->windows == nullptr || core_->windows->publish(page, "fault"));
 }
 
 bool Device::wait_for_ports(Duration limit) {

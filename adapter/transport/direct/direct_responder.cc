@@ -18,6 +18,7 @@ namespace {
   switch (kind) {
     case WindowRecordKind::kWrite:
     case WindowRecordKind::kImmediate:
+    case WindowRecordKind::kRefusedWrite:
       return Opcode::kRdmaWrite;
     case WindowRecordKind::kRead:
       return Opcode::kRdmaReadRequest;
@@ -61,6 +62,8 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
     case WindowRecordKind::kCompareSwap:
     case WindowRecordKind::kFetchAdd:
       return take_atomic(qp, record, data);
+    case WindowRecordKind::kRefusedWrite:
+      return take_refused(qp, record);
     default:
       return take_data(qp, record, data);
   }
@@ -156,6 +159,15 @@ void DirectResponder::take_read(QueuePair& qp, const WindowRecord& record) noexc
   if (record.total != 0) keys_.used(qp, job.source_key);
   answer_later(qp, job);
   executed(qp, record);
+}
+
+/// The peer's copy of the table has refused the write (NTB-WRITE-01). The checks here tell why.
+void DirectResponder::take_refused(QueuePair& qp, const WindowRecord& record) noexcept {
+  RxPacket& packet = direct_of(qp).packet;
+  ResponderFault fault = placement_.check_rights(qp, Opcode::kRdmaWrite);
+  if (fault == ResponderFault::kNone) fault = placement_.check_rkey(qp, packet, record.total);
+  if (fault == ResponderFault::kNone) fault = ResponderFault::kRemoteAccess;  // the key has changed since
+  refuse(qp, fault, record.total);
 }
 
 void DirectResponder::take_atomic(QueuePair& qp, const WindowRecord& record,

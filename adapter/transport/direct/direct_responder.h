@@ -30,6 +30,7 @@ class DirectResponder {
   [[nodiscard]] ResponderFault begin(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_data(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void take_read(QueuePair& qp, const WindowRecord& record) noexcept;
+  void take_refused(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_atomic(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void finish(QueuePair& qp, const WindowRecord& record) noexcept;
   void executed(QueuePair& qp, const WindowRecord& record) noexcept;
