@@ -16,8 +16,9 @@ inline constexpr uint32_t kScratchpadCut = 2;
 /// move data nor make any visible without a slot before them. Owner: one thread.
 class FaultyDevice final : public DmaDevice {
  public:
-  /// Both outlive this. `faults` may be null: then only cut_by_peer() strikes.
-  FaultyDevice(DmaDevice& device, WindowFaults* faults) : device_(device), faults_(faults) {
+  /// Device and faults outlive this. `faults` may be null: then only cut_by_peer() strikes.
+  FaultyDevice(DmaDevice& device, WindowFaults* faults, Instant now)
+      : device_(device), faults_(faults), now_(now) {
     held_.reserve(device.limits().requests);
     ended_.reserve(device.limits().requests);
   }
@@ -68,7 +69,7 @@ class FaultyDevice final : public DmaDevice {
   // Both together have as many places as the device.
   std::vector<Held> held_;  // a request never overtakes an earlier one
   std::vector<DmaCompletion> ended_;
-  Instant now_ = Instant::min();
+  Instant now_;
   bool cut_by_peer_ = false;
 };
 

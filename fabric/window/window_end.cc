@@ -100,7 +100,7 @@ bool WindowEnd::make_faulty(WindowFaults* faults) noexcept {
     return true;
   }
   try {
-    faulty_ = std::make_unique<FaultyDevice>(base_, faults);
+    faulty_ = std::make_unique<FaultyDevice>(base_, faults, now_);
   } catch (const std::bad_alloc&) {
     return false;
   }

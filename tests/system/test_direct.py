@@ -86,7 +86,7 @@ class DirectTest(ProgramCase):
         harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow again")
         self.assertEqual(self.ways("alice", "bob"), ["window"] * 2)
         faults = {one["id"]: one for one in json.loads(self.weft("fault", "list", "--json")[1])["faults"]}
-        self.assertGreater(faults["alice:1"]["struck"] + faults["alice:1"]["matched"], 0)
+        self.assertEqual((faults["alice:1"]["kind"], faults["alice:1"]["at"]), ("cut", "the memory windows of alice"))
         self.assertIn("fault alice:1", self.weft("status")[1])
         self.assertEqual(self.weft("fault", "clear", "alice:1")[0], 0)
         self.assertEqual(self.weft("fault", "alice", "cut")[0], 0)

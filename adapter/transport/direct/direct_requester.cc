@@ -463,7 +463,7 @@ bool DirectRequester::place_from(const QueuePair& qp, uint32_t low, uint64_t& pl
 
 void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
   uint64_t place = 0;
-  if (low != kNoPlace && qp.abilities().finish_send && place_from(qp, low, place) && !qp.sq.at(place).done)
+  if (qp.abilities().finish_send && place_from(qp, low, place) && !qp.sq.at(place).done)
     fail(qp, place, {Reason::kWindowFailed});
 }
 

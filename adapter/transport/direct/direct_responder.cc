@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
 
@@ -230,6 +231,21 @@ bool DirectResponder::send_nak(QueuePair& qp) noexcept {
   return true;
 }
 
+/// A record that is no request has not left. What can be sent again is owed again; a response cannot.
+void DirectResponder::record_lost(QueuePair& qp, bool response) noexcept {
+  DirectQp& direct = direct_of(qp);
+  if (response && qp.abilities().receive) {
+    engine_.report(qp, {Reason::kWindowFailed});
+    enter_error(engine_, qp, AsyncEventKind::kQpFatal, WcStatus::kRetryExceeded);
+  }
+  const bool ended = !qp.abilities().receive;
+  const bool refused = direct.nak != AckCode{} && direct.nak != AckCode::kReceiverNotReady;
+  direct.owes_ready = direct.owes_ack = true;
+  direct.owes_nak |= ended ? refused : direct.pausing;
+  direct.told_gone = false;
+  engine_.schedule.want_send(qp);
+}
+
 /// A QP that has failed is silent from now on: its peer need not wait for answers.
 bool DirectResponder::send_gone(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
@@ -295,7 +311,7 @@ bool DirectResponder::send_response(QueuePair& qp, ReadJob& job, bool& failed) n
                       .total = job.bytes,
                       .offset = direct.response_at};
   if (direct.response_at + bytes == job.bytes) record.flags = kRecordLast;
-  if (!outlet_.send(qp, record, bytes)) return false;
+  if (!outlet_.send(qp, record, bytes, kResponsePlace)) return false;
   direct.response_at += bytes;
   return true;
 }

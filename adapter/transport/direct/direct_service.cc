@@ -410,8 +410,14 @@ uint32_t DirectService::collect(DirectPeer& peer) noexcept {
   }
   for (fabric::FifoDone done; end.next_sent(done);) {
     if (done.good) continue;
-    if (QueuePair* qp = find(done.cookie); qp != nullptr)
-      requester_.record_lost(*qp, static_cast<uint32_t>(done.cookie));
+    QueuePair* const qp = find(done.cookie);
+    if (qp == nullptr) continue;
+    const auto place = static_cast<uint32_t>(done.cookie);
+    if (place == kNoPlace || place == kResponsePlace) {
+      responder_.record_lost(*qp, place == kResponsePlace);
+    } else {
+      requester_.record_lost(*qp, place);
+    }
   }
   return ended;
 }

@@ -160,6 +160,33 @@ TEST_F(DirectFaults, failed_dma_is_the_failure_of_a_send) {
   EXPECT_EQ(reports[0].reason, Reason::kWindowFailed);
 }
 
+TEST_F(DirectFaults, an_acknowledgement_whose_dma_fails_is_sent_again) {
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .limit = 1}, pair.clock.now()).ok());
+  ASSERT_TRUE(pair.end(1).strike(faults));
+  receive(1, 7, 4096);
+  post(0, {.wr_id = 1}, 64);
+  pair.run(20);
+  EXPECT_EQ(faults.rules()[0].struck, 1U);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kSuccess});
+}
+
+TEST_F(DirectFaults, a_response_whose_dma_fails_ends_both_queue_pairs) {
+  FaultRule rule{.kind = FaultKind::kFailDma, .limit = 1};
+  ASSERT_TRUE(faults.add(rule, pair.clock.now()).ok());
+  ASSERT_TRUE(pair.end(1).strike(faults));
+  SendRequest add = remote(SendOpcode::kFetchAdd, 64);
+  QpAttr attr;
+  attr.access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
+  ASSERT_EQ(pair.side(1).adapter->modify_qp(*qps[1], attr, kQpAttrAccess), ModifyResult::kOk);
+  pair.run(5);
+  (void)faults.remove(0);
+  ASSERT_TRUE(faults.add(rule, pair.clock.now()).ok());
+  post(0, add, 8);
+  pair.run(60, 1ms);
+  EXPECT_EQ(pair.side(1).adapter->query_qp(*qps[1]).state, QpState::kErr);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
+}
+
 TEST_F(DirectFaults, a_write_whose_dma_fails_is_tried_as_often_as_the_retries_say) {
   set({.kind = FaultKind::kFailDma, .limit = 2});
   post(0, remote(SendOpcode::kRdmaWrite, 512), 8);
