@@ -51,7 +51,8 @@ void Device::set_failure_sink(FailureSink* sink) noexcept {
 bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
-         core_->adapter.publish(page, prefix) && core_->qps.publish(page) && core_->failures.publish(page);
+         core_->adapter.publish(page, prefix) && core_->qps.publish(page) && core_->failures.publish(page) &&
+         (core_->windows == nullptr || core_->windows->publish(page, "fault"));
 }
 
 bool Device::wait_for_ports(Duration limit) {

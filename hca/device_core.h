@@ -96,11 +96,7 @@ class DeviceCore final : private adapter::GoneMemory {
  public:
   DevicePorts ports;
   DeferredWork deferred;
-
- private:
-  std::unique_ptr<DirectWindows> windows_;  // null: all queue pairs use the ports
-
- public:
+  std::unique_ptr<DirectWindows> windows;  // null: all queue pairs use the ports
   adapter::ChannelAdapter adapter;
   EventRouter events;
   Reserves reserves;

@@ -4,6 +4,7 @@
 // at once.
 #include "hca/direct_windows.h"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/stats_page.h"
+#include "fabric/carrier/unix_socket.h"
 
 namespace weft::hca {
 namespace {
@@ -113,7 +116,51 @@ bool DirectWindows::settle() noexcept {
     way->watched = outcome.watched;
     news = true;
   }
+  news |= obey();
+  if (faults_.rules().empty()) [[likely]]
+    return news;
+  for (Way& way : ways_) {
+    if (way.now == adapter::DirectPath::State::kOpen) static_cast<void>(way.window->strike(faults_));
+  }
   return news;
+}
+
+/// Carries out the orders that have come. False when there were none.
+bool DirectWindows::obey() noexcept {
+  if (order_callers_.empty()) [[likely]]
+    return false;
+  try {
+    for (fabric::WindowOrderCaller& caller : order_callers_)
+      answers_.push_back({std::move(caller.socket), carry_out(caller.order)});
+  } catch (const std::bad_alloc&) {  // who ordered is hung up on
+  }
+  order_callers_.clear();
+  return true;
+}
+
+WindowOrderReply DirectWindows::carry_out(const WindowOrder& order) {
+  WindowOrderReply reply;
+  switch (order.action) {
+    case WindowOrderAction::kAdd:
+      if (const Result<uint32_t> added = faults_.add(order.rule, worked_at_); !added)
+        reply.error = added.error().text;
+      break;
+    case WindowOrderAction::kClear:
+      if (!faults_.remove(order.id) && order.id != 0) reply.error = "there is no fault of this number";
+      break;
+    case WindowOrderAction::kList:
+      break;
+  }
+  for (const fabric::WindowFault& one : faults_.rules())
+    reply.rules.push_back({one.id, one.rule, one.matched, one.struck, one.left(worked_at_)});
+  return reply;
+}
+
+bool DirectWindows::publish(StatsPage& page, std::string_view prefix) {
+  bool room = true;
+  for (size_t i = 0; i < fabric::kWindowFaultsMax; ++i)
+    room = room && page.publish(fmt::format("{}.{}", prefix, i), faults_.shown(i));
+  return room;
 }
 
 DirectWindows::Way* DirectWindows::waiting_for(Lid peer) noexcept {
@@ -161,7 +208,7 @@ void DirectWindows::listen(Instant now) {
 /// Takes calls of peers. Of two calls of one pair the one of the smaller LID stands.
 void DirectWindows::answer(Instant now) {
   callers_.clear();
-  door_.look(now, callers_);
+  door_.look(now, callers_, &order_callers_);
   for (fabric::WindowCaller& caller : callers_) {
     const auto same =
         std::find_if(joins_.begin(), joins_.end(), [&](const Join& join) { return join.peer == caller.lid; });
@@ -253,6 +300,14 @@ void DirectWindows::unwatch(Way& way) noexcept {
 }
 
 void DirectWindows::clear() noexcept {
+  for (const Answer& answer : answers_) {
+    try {
+      static_cast<void>(
+          fabric::send_packet(answer.socket.get(), encode_window_order_reply(answer.reply), {}));
+    } catch (const std::bad_alloc&) {  // who ordered is hung up on
+    }
+  }
+  answers_.clear();
   outcomes_.clear();
   for (Way& way : dead_) unwatch(way);  // closing does not, while a child after fork() has the descriptor
   dead_.clear();

@@ -19,6 +19,10 @@
 #include "fabric/window/window_door.h"
 #include "fabric/window/window_end.h"
 
+namespace weft {
+class StatsPage;
+}  // namespace weft
+
 namespace weft::hca {
 
 /// A window that has not come up after this is given up: the queue pairs use the switch.
@@ -47,16 +51,20 @@ class DirectWindows final : public adapter::DirectPaths {
   adapter::DirectPath* arrived(Lid& peer) noexcept override;
   /// First step: takes the orders. `port`: of the adapter, null while it is down.
   void begin(const fabric::CellPortInfo* port) noexcept;
-  /// Third step: hands over windows that are up, and refusals. True when there were any.
+  /// Third step: hands over windows that are up, and refusals; carries out orders of faults. True when there
+  /// were any.
   bool settle() noexcept;
   /// See Sleeper; of all windows that are up.
   [[nodiscard]] bool prepare_sleep() noexcept;
   void finish_sleep() noexcept;
+  /// Shows the faults of the windows on a page, as `prefix.N.*`. False when the page is full. The page
+  /// outlives this.
+  [[nodiscard]] bool publish(StatsPage& page, std::string_view prefix);
 
   // ---- without the lock --------------------
   /// Second step: listens, calls, answers, and joins. What finds no memory is tried again.
   void work(Instant now) noexcept;
-  /// Last step: frees what has ended.
+  /// Last step: frees what has ended, and answers orders.
   void clear() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
   /// Descriptors of windows that are being made.
@@ -96,6 +104,12 @@ class DirectWindows final : public adapter::DirectPaths {
     Ways spare;  // one, for a way that no queue pair has claimed
   };
 
+  /// The answer to an order of faults.
+  struct Answer {
+    UniqueFd socket;
+    WindowOrderReply reply;
+  };
+
   void listen(Instant now);
   void answer(Instant now);
   void call(Lid peer, Instant now);
@@ -104,12 +118,15 @@ class DirectWindows final : public adapter::DirectPaths {
   void refuse(Lid peer, const std::string& why);
   [[nodiscard]] int watch(const fabric::WindowEnd& window);
   void unwatch(Way& way) noexcept;
+  [[nodiscard]] bool obey() noexcept;
+  [[nodiscard]] WindowOrderReply carry_out(const WindowOrder& order);
   [[nodiscard]] Way* waiting_for(Lid peer) noexcept;
 
   const DirectWindowsConfig config_;
   RandomSource& random_;
 
   // Under the lock.
+  fabric::WindowFaults faults_;  // declared before the windows, which use it
   Ways ways_;
   Ways ended_;
   std::vector<Lid> wanted_;
@@ -127,6 +144,8 @@ class DirectWindows final : public adapter::DirectPaths {
   std::list<Join> joins_;
   std::list<Outcome> outcomes_;
   std::vector<fabric::WindowCaller> callers_;
+  std::vector<fabric::WindowOrderCaller> order_callers_;
+  std::vector<Answer> answers_;
   Ways dead_;
   GuardedFd sleepers_;  // epoll
 };

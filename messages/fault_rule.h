@@ -1,5 +1,6 @@
-// messages/fault_rule.h -- a fault on demand: which cells of a switch a rule strikes and what happens to
-// them. `weft fault` makes rules from words, control/ transports them, the switch applies them.
+// messages/fault_rule.h -- a fault on demand: which cells of a switch, or which DMA of a program's memory
+// windows, a rule strikes and what happens to them. `weft fault` makes rules from words, control/ transports
+// them to the switch, messages/window_order.h to a program.
 // docs/faults.md.
 #pragma once
 
@@ -22,6 +23,7 @@ enum class FaultKind : uint8_t {
   kRate,       // a number of cells or bits pass per second, in each direction; others wait
   kCut,        // nothing passes
   kFlap,       // cells pass for `up`, none for `down`, repeatedly
+  kFailDma,    // of memory windows alone: the device does not move the data and says so
 };
 
 /// The value that may follow the word of a kind.
@@ -39,7 +41,7 @@ struct FaultKindInfo {
   std::string_view name;
   FaultValue value;
 };
-inline constexpr std::array<FaultKindInfo, 8> kFaultKinds{{
+inline constexpr std::array<FaultKindInfo, 9> kFaultKinds{{
     {FaultKind::kDrop, "drop", FaultValue::kChance},
     {FaultKind::kCorrupt, "corrupt", FaultValue::kChance},
     {FaultKind::kDuplicate, "duplicate", FaultValue::kChance},
@@ -48,6 +50,7 @@ inline constexpr std::array<FaultKindInfo, 8> kFaultKinds{{
     {FaultKind::kRate, "rate", FaultValue::kRate},
     {FaultKind::kCut, "cut", FaultValue::kNone},
     {FaultKind::kFlap, "flap", FaultValue::kFlap},
+    {FaultKind::kFailDma, "fail-dma", FaultValue::kChance},
 }};
 
 enum class FaultDirection : uint8_t { kBoth, kFrom, kTo };  // from the port's neighbour, or to it

@@ -24,6 +24,7 @@ constexpr size_t kAny = ~size_t{0};
     case WindowRecordKind::kNak:
     case WindowRecordKind::kImmediate:
     case WindowRecordKind::kRead:
+    case WindowRecordKind::kRefusedWrite:
       break;
   }
   return 0;
@@ -37,7 +38,7 @@ WindowRecordFault decode_window_record(std::span<const std::byte> in, WindowReco
   WindowRecordWire wire;
   std::memcpy(&wire, in.data(), sizeof wire);
   if (wire.kind < static_cast<uint8_t>(WindowRecordKind::kReady) ||
-      wire.kind > static_cast<uint8_t>(WindowRecordKind::kResponse))
+      wire.kind > static_cast<uint8_t>(WindowRecordKind::kRefusedWrite))
     return WindowRecordFault::kKind;
   if ((wire.flags & ~kRecordFlagsAll) != 0) return WindowRecordFault::kFlags;
   if (wire.zero.get() != 0) return WindowRecordFault::kReserved;

@@ -31,6 +31,8 @@ enum class WindowRecordKind : uint8_t {
   kCompareSwap = 10,  // kWindowAtomicBytes of data
   kFetchAdd = 11,
   kResponse = 12,  // data of a read, or the old value of an atomic operation (8 bytes, big-endian)
+  // RDMA write that the sender's copy of the table refuses: without data. A request like those above.
+  kRefusedWrite = 13,
 };
 
 enum WindowRecordFlag : uint8_t {

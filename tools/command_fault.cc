@@ -53,6 +53,7 @@ Status set_fault(FaultControl& fabric, FaultOrder order, Made& made) {
     print_line(fabric.describe(one));
     made.push_back(std::move(one));
   }
+  for (const std::string& note : fabric.notes()) print_line(note);
   return {};
 }
 
@@ -67,33 +68,38 @@ Status list_faults(FaultControl& fabric, bool json) {
           "{}{{\"id\":{},\"switch\":{},\"port\":{},\"at\":{},\"kind\":{},\"rule\":{},\"seed\":{},"
           "\"matched\":{},\"struck\":{}}}",
           rows.empty() ? "" : ",", json_text(one.name()), json_text(one.node), fault.rule.port,
-          json_text(fabric.at(one.node, fault.rule)), json_text(to_string(fault.rule.kind)),
+          json_text(fabric.at(one)), json_text(to_string(fault.rule.kind)),
           json_text(describe_fault(fault.rule)), fault.rule.seed, fault.matched, fault.struck);
     } else {
-      print_line(fmt::format("{:<8} {:<20} {} of {} cells: {}", one.name(), fabric.at(one.node, fault.rule),
-                             fault.struck, fault.matched, describe_fault(fault.rule)));
+      print_line(fmt::format("{:<8} {:<20} {} of {} {}: {}", one.name(), fabric.at(one), fault.struck,
+                             fault.matched, one.windows ? "DMA requests" : "cells",
+                             describe_fault(fault.rule)));
     }
   }
   if (json) print_line(fmt::format("{{\"faults\":[{}]}}", rows));
   return {};
 }
 
-/// `id` is SWITCH:NUMBER; empty clears all rules of all switches.
+/// `id` is SWITCH:NUMBER or PROGRAM:NUMBER; empty clears all rules of all switches and programs.
 Status clear_faults(FaultControl& fabric, const std::string& id) {
   if (id.empty()) {
-    for (const std::string& node : fabric.switches())
-      if (Status cleared = fabric.clear(node, 0); !cleared) return cleared;
+    for (const auto& nodes : {fabric.switches(), fabric.programs()})
+      for (const std::string& node : nodes)
+        if (Status cleared = fabric.clear(node, 0); !cleared) return cleared;
     return {};
   }
   const size_t colon = id.rfind(':');
   const std::optional<uint32_t> number =
       colon == std::string::npos ? std::nullopt : parse_number<uint32_t>(id.substr(colon + 1));
   if (!number)
-    return Error{fmt::format("a fault is named SWITCH:NUMBER, as weft fault list prints it, not '{}'", id)};
+    return Error{fmt::format(
+        "a fault is named SWITCH:NUMBER or PROGRAM:NUMBER, as weft fault list prints it, not '{}'", id)};
   const std::string node = id.substr(0, colon);
-  const std::vector<std::string>& known = fabric.switches();
+  std::vector<std::string> known = fabric.switches();
+  for (std::string& program : fabric.programs()) known.push_back(std::move(program));
   if (std::find(known.begin(), known.end(), node) == known.end())
-    return Error{fmt::format("no switch is called '{}'{}", node, choices(node, known))};
+    return Error{fmt::format("no switch, and no program with memory windows, is called '{}'{}", node,
+                             choices(node, known))};
   return fabric.clear(node, *number);
 }
 
@@ -139,15 +145,18 @@ int command_fault(const Arguments& arguments) {
   Arguments words;
   FaultOrder order;
   bool json = false;
-  CommandLine line("weft fault",
-                   "weft fault [options] TARGET KIND [VALUE]\n       weft fault list | clear [SWITCH:NUMBER] "
-                   "| script FILE.toml",
-                   "Sets faults in a running fabric. TARGET is a node, a program, a switch (one rule for all "
-                   "cells that it forwards), SWITCH:PORT\nor lid:N. KIND is drop, corrupt, duplicate or "
-                   "reorder, each with or without a chance like 1%; delay TIME or TIME..TIME; rate\nBITS "
-                   "like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND, for each way of each link (cells that "
-                   "would wait more than 20 ms are\nlost); cut; flap UP/DOWN; freeze; kill. Without options "
-                   "every cell is struck, both ways, until the fault is cleared or its\nprogram has ended.");
+  CommandLine line(
+      "weft fault",
+      "weft fault [options] TARGET KIND [VALUE]\n       weft fault list | clear [SWITCH:NUMBER] "
+      "| script FILE.toml",
+      "Sets faults in a running fabric. TARGET is a node, a program, a switch (one rule for all "
+      "cells that it forwards), SWITCH:PORT\nor lid:N. KIND is drop, corrupt, duplicate or "
+      "reorder, each with or without a chance like 1%; delay TIME or TIME..TIME; rate\nBITS "
+      "like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND, for each way of each link (cells that "
+      "would wait more than 20 ms are\nlost); cut; flap UP/DOWN; freeze; kill; or fail-dma with or "
+      "without a chance. Without options every cell is\nstruck, both ways, until the fault is cleared "
+      "or its program has ended. delay, cut, flap and fail-dma also strike what a\nprogram moves "
+      "through memory windows (weft run --direct).");
   line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.text("chance", "PERCENT", order.chance, "strikes this share of the cells, like 1% or 0.01%");
   line.number("every", "N", order.every, 1, UINT32_MAX, "only every N-th cell that matches");

@@ -86,8 +86,8 @@ void ask_switches(const StateDir& dir, FabricView& view) {
   const Result<std::vector<SetFault>> faults = control.list();
   for (const SetFault& one : faults.ok() ? faults.value() : std::vector<SetFault>{})
     if (strikes(one.fault))
-      view.faults.push_back(
-          fmt::format("{} ({} of {} cells)", control.describe(one), one.fault.struck, one.fault.matched));
+      view.faults.push_back(fmt::format("{} ({} of {} {})", control.describe(one), one.fault.struck,
+                                        one.fault.matched, one.windows ? "DMA requests" : "cells"));
 }
 
 FabricView view_of(const StateDir& dir) {

@@ -1,7 +1,8 @@
 // How it works: a rule for a node of the topology is a rule for its port, because no other node gets that
 // port. A rule for a program names the program's GUID. The switch applies it on any port and removes it when
 // the program's link ends, so that the next program on that port is not struck. With --node a program's GUID
-// is known before the program starts.
+// is known before the program starts. A program with memory windows gets the rule, too, because no switch
+// sees what passes a window.
 #include "tools/fault_control.h"
 
 #include <fmt/format.h>
@@ -15,8 +16,19 @@
 #include "tools/node_commands.h"
 #include "tools/node_names.h"
 #include "tools/program_list.h"
+#include "tools/window_orders.h"
 
 namespace weft::tools {
+namespace {
+
+[[nodiscard]] SetFault window_fault(const std::string& name, const WindowFaultState& state) {
+  SetFault out{name, {state.id, state.rule, state.matched, state.struck, state.left}, true};
+  out.fault.rule.port = kFaultNoPort;
+  return out;
+}
+
+}  // namespace
+
 std::string SetFault::name() const {
   return fmt::format("{}:{}", node, fault.id);
 }
@@ -26,6 +38,7 @@ Status FaultControl::look() {
   names_ = guest_names(dir_, running_programs(dir_));
   switches_.clear();
   places_.clear();
+  doors_.clear();
   for (const RecordedProcess& process : record_.processes) {
     if (process.program != "weft-switch" || !is_running(process.pid, process.start_ticks)) continue;
     Result<control::ControlReply> reply = client_.ask(dir_.file(process.name + ".ctl"), {}, answer_timeout_);
@@ -38,6 +51,10 @@ Status FaultControl::look() {
       if (const std::optional<uint64_t> guid = guest_guid(port.peer)) {
         place.guid = *guid;
         if (names_.contains(*guid)) place.peer = names_.at(*guid);
+      }
+      if (place.guid != 0) {
+        if (const std::string door = window_door_of(dir_, place.lid); !door.empty())
+          doors_[place.peer] = door;
       }
       places_.push_back(std::move(place));
     }
@@ -97,7 +114,9 @@ Result<std::vector<SetFault>> FaultControl::set(FaultOrder order, const std::str
   Result<std::vector<FaultPlace>> places = find(order.target, order.prepare);
   if (!places.ok()) return places.error();
   std::vector<SetFault> done;
+  notes_.clear();
   for (const FaultPlace& place : places.value()) {
+    if (rule->kind == FaultKind::kFailDma) break;  // not of switches
     if (!only.empty() && place.node != only) continue;
     control::ControlRequest request;
     request.action = control::ControlAction::kFaultAdd;
@@ -112,7 +131,40 @@ Result<std::vector<SetFault>> FaultControl::set(FaultOrder order, const std::str
     for (const SetFault& one : done) static_cast<void>(clear(one.node, one.fault.id));
     return faults.ok() ? Error{fmt::format("switch '{}' did not set the fault", place.node)} : faults.error();
   }
+  if (only.empty()) {
+    if (Status struck = strike_windows(places.value(), *rule, done); !struck) return struck.error();
+  }
   return done;
+}
+
+/// A rule that means nothing for windows stays one of the switch; a note says so.
+Status FaultControl::strike_windows(const std::vector<FaultPlace>& places, const FaultRule& rule,
+                                    std::vector<SetFault>& done) {
+  const bool alone = rule.kind == FaultKind::kFailDma;
+  for (const FaultPlace& place : places) {
+    const auto door = doors_.find(place.peer);
+    if (place.guid == 0 || door == doors_.end()) continue;
+    Result<WindowOrderReply> reply =
+        order_windows(door->second, {WindowOrderAction::kAdd, 0, rule}, answer_timeout_);
+    if (reply.ok() && !reply->rules.empty()) {
+      done.push_back(window_fault(place.peer, reply->rules.back()));
+      continue;
+    }
+    const std::string why = reply.ok() ? "it did not set the fault" : reply.error().text;
+    if (alone) return Error{fmt::format("memory windows of '{}': {}", place.peer, why)};
+    notes_.push_back(fmt::format("the memory windows of {} are not struck: {}", place.peer, why));
+  }
+  if (alone && done.empty())
+    return Error{fmt::format(
+        "{} strikes the memory windows of a running program, as of weft run --direct; here are none",
+        to_string(rule.kind))};
+  return {};
+}
+
+std::vector<std::string> FaultControl::programs() const {
+  std::vector<std::string> out;
+  for (const auto& [name, door] : doors_) out.push_back(name);
+  return out;
 }
 
 Result<std::vector<SetFault>> FaultControl::list_of(const std::string& node) {
@@ -132,10 +184,21 @@ Result<std::vector<SetFault>> FaultControl::list() {
     if (!faults.ok()) return faults.error();
     out.insert(out.end(), faults->begin(), faults->end());
   }
+  for (const auto& [name, door] : doors_) {
+    // A program that is stopped, or has ended, has no faults to tell.
+    Result<WindowOrderReply> reply = order_windows(door, {}, answer_timeout_);
+    for (const WindowFaultState& one : reply.ok() ? reply->rules : std::vector<WindowFaultState>{})
+      out.push_back(window_fault(name, one));
+  }
   return out;
 }
 
 Status FaultControl::clear(const std::string& node, uint32_t id) {
+  if (const auto door = doors_.find(node); door != doors_.end()) {
+    Result<WindowOrderReply> reply =
+        order_windows(door->second, {WindowOrderAction::kClear, id, {}}, answer_timeout_);
+    return reply.ok() ? Status{} : Status{Error{fmt::format("program '{}': {}", node, reply.error().text)}};
+  }
   control::ControlRequest request;
   request.action = control::ControlAction::kFaultClear;
   request.fault_id = id;
@@ -143,14 +206,17 @@ Status FaultControl::clear(const std::string& node, uint32_t id) {
   return left.ok() ? Status{} : Status{left.error()};
 }
 
-std::string FaultControl::at(const std::string& node, const FaultRule& rule) const {
+std::string FaultControl::at(const SetFault& one) const {
+  const std::string& node = one.node;
+  const FaultRule& rule = one.fault.rule;
+  if (one.windows) return fmt::format("the memory windows of {}", node);
   const auto name = names_.find(rule.guid.value());
   if (rule.guid != Guid{} && rule.port == kFaultNoPort)
     return fmt::format("{} ({}, which has not joined)", node,
                        name == names_.end() ? fmt::format("guid {:016x}", rule.guid.value()) : name->second);
   if (rule.port == kFaultEveryPort) return node;
-  const auto place = std::find_if(places_.begin(), places_.end(), [&](const FaultPlace& one) {
-    return one.node == node && one.port == rule.port;
+  const auto place = std::find_if(places_.begin(), places_.end(), [&](const FaultPlace& known) {
+    return known.node == node && known.port == rule.port;
   });
   const bool named = place != places_.end() && !place->peer.empty();
   return named ? fmt::format("{}:{} ({})", node, rule.port, place->peer)
@@ -158,8 +224,7 @@ std::string FaultControl::at(const std::string& node, const FaultRule& rule) con
 }
 
 std::string FaultControl::describe(const SetFault& one) const {
-  return fmt::format("fault {} at {}: {}", one.name(), at(one.node, one.fault.rule),
-                     describe_fault(one.fault.rule));
+  return fmt::format("fault {} at {}: {}", one.name(), at(one), describe_fault(one.fault.rule));
 }
 
 }  // namespace weft::tools

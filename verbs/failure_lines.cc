@@ -7,9 +7,10 @@
 namespace weft::verbs {
 namespace {
 
-/// The peer has sent no answer.
+/// The peer has sent no answer, or the data did not reach it.
 bool is_silence(Reason reason) noexcept {
-  return reason == Reason::kPeerNeverAnswered || reason == Reason::kPeerWentSilent;
+  return reason == Reason::kPeerNeverAnswered || reason == Reason::kPeerWentSilent ||
+         reason == Reason::kWindowFailed;
 }
 
 }  // namespace
@@ -18,7 +19,7 @@ void FailureLines::failed(const Failure& failure) noexcept {
   static_cast<void>(with_memory([&] {
     std::string line = describe(failure);
     if (is_silence(failure.reason))
-      line += fault_note(endpoint_, Guid(guid_.load(std::memory_order_relaxed)));
+      line += fault_note(endpoint_, Guid(guid_.load(std::memory_order_relaxed))) + window_fault_note(page_);
     explain_line(line);
   }));
 }

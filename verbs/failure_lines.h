@@ -20,12 +20,15 @@ class FailureLines final : public hca::FailureSink {
   explicit FailureLines(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   /// GUID of this process's port.
   void set_guid(Guid guid) noexcept { guid_.store(guid.value(), std::memory_order_relaxed); }
+  /// Path of this process's stats page. Call it before the device is used.
+  void set_page(std::string path) { page_ = std::move(path); }
   void failed(const Failure& failure) noexcept override;
   void looked() noexcept override { waits_.look(); }
   [[nodiscard]] LongWaits& waits() noexcept { return waits_; }
 
  private:
   std::string endpoint_;
+  std::string page_;  // empty: there is none
   std::atomic<uint64_t> guid_{0};
   LongWaits waits_;
 };

@@ -13,4 +13,7 @@ namespace weft::verbs {
 /// @param own  GUID of this process's port
 [[nodiscard]] std::string fault_note(const std::string& endpoint, Guid own);
 
+/// The same for each fault of the memory windows of this program, by its own stats page at `page`.
+[[nodiscard]] std::string window_fault_note(const std::string& page);
+
 }  // namespace weft::verbs

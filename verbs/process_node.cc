@@ -162,6 +162,7 @@ Status ProcessNode::open_page() {
     Result<StatsPage> made = StatsPage::create_held(path, kPageEntries);
     if (made) {
       page_ = std::move(*made);
+      failure_lines_.set_page(path);
     } else if (!stats_page_holder(path).has_value()) {  // no other process took the page in between
       return made.error();
     }

@@ -69,6 +69,7 @@ void flush_send_before(Engine& engine, QueuePair& qp, uint64_t position) noexcep
 
 void flush_send(Engine& engine, QueuePair& qp) noexcept {
   stop_sending(engine, qp);
+  qp.service->stop_moving(qp);
   SendQueue& sq = qp.sq;
   flush_send_before(engine, qp, sq.posted);
   sq.started = sq.rung = sq.posted;

@@ -74,6 +74,8 @@ class Service {
   virtual void on_timer(QueuePair& qp) noexcept = 0;
   /// The send queue begins to drain: completes the finished WQEs and reports the end.
   virtual void drain(QueuePair& qp) noexcept = 0;
+  /// The requests of the send queue are flushed now: none of them moves data any more.
+  virtual void stop_moving(QueuePair& /*qp*/) noexcept {}
   /// The QP stops, or ends: it gives back the resources of the service.
   virtual void forget(QueuePair& /*qp*/) noexcept {}
 

@@ -28,6 +28,8 @@ Status LiveFaults::check(const FaultRule& rule) {
   if (rule.chance_ppm == 0 || rule.chance_ppm > kFaultAlways)
     return Error{"the chance of a fault must be above 0 and at most 100 %"};
   if (rule.every == 0) return Error{"a fault can strike every 1st, 2nd, ... cell, not every 0th"};
+  if (rule.kind == FaultKind::kFailDma)
+    return Error{"fail-dma strikes memory windows of programs; a switch moves no data by DMA"};
   if (rule.lanes == 0) return Error{"a fault needs a lane"};
   if (rule.opcode != 0 && find_opcode(rule.opcode) == nullptr)
     return Error{fmt::format("no operation has the number {}", rule.opcode)};
@@ -206,6 +208,7 @@ FaultVerdict LiveFaults::apply(LiveFault& fault, PortNumber in, PortNumber out, 
     case FaultKind::kDrop:
     case FaultKind::kCut:
     case FaultKind::kFlap:
+    case FaultKind::kFailDma:  // check() lets none in
       break;
   }
   return FaultVerdict::kDrop;

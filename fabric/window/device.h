@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -99,10 +100,19 @@ class DmaDevice : public Pollable {
   /// become kGone. @return how many of `out` are set
   [[nodiscard]] virtual uint32_t completions(std::span<DmaCompletion> out) noexcept = 0;
 
+  /// Requests posted and not completed whose token has `bits` in the places of `mask` move nothing more, and
+  /// complete as failed: their memory here is no longer lent. A device that completes within flush() has
+  /// none.
+  virtual void abandon(uint64_t /*mask*/, uint64_t /*bits*/) noexcept {}
+
   /// Tells the peer that there is something to look at. Never lost; several may arrive as one.
   virtual void notify() noexcept = 0;
   /// True when the peer has notified since the last call.
   [[nodiscard]] virtual bool take_notification() noexcept = 0;
+
+  /// A word of this process that counts the peer's notifications: who has many windows looks at it without a
+  /// call. Null: the device has none. Lives as long as the device.
+  [[nodiscard]] virtual const std::atomic<uint64_t>* bell() const noexcept { return nullptr; }
 
   /// Sets an own register, for the peer to read. @param index below kScratchpads
   virtual void set_scratchpad(uint32_t index, uint64_t value) noexcept = 0;

@@ -63,6 +63,15 @@ class MemoryWindow::End final : public DmaDevice {
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     return static_cast<uint32_t>(count);
   }
+  void abandon(uint64_t mask, uint64_t bits) noexcept override {
+    const auto end = [&](uint64_t token) {
+      if ((token & mask) != bits) return false;
+      done_.push_back({token, DmaStatus::kFailed});
+      return true;
+    };
+    std::erase_if(moving_, [&](const Moving& moving) { return end(moving.request.token); });
+    std::erase_if(posted_, [&](const DmaRequest& request) { return end(request.token); });
+  }
   void notify() noexcept override {
     if (dead_ || other_->dead_) return;
     if (other_->bell_at_ != kNever) {

@@ -20,7 +20,7 @@ constexpr int kWhatShift = 48;
 
 }  // namespace
 
-FifoSender::FifoSender(DmaDevice& device, uint8_t channel) noexcept : device_(device), channel_(channel) {}
+FifoSender::FifoSender(DmaDevice& device, uint8_t channel) noexcept : device_(&device), channel_(channel) {}
 
 bool FifoSender::open(const WindowAnchor& peer) noexcept {
   WEFT_CHECK(!is_open(), "a window has one FIFO per direction");
@@ -67,22 +67,22 @@ FifoPost FifoSender::send(uint32_t destination, uint32_t source, std::span<const
 void FifoSender::post_slot(uint64_t position) noexcept {
   const std::byte* const slot = staged(position);
   const uint64_t bytes = kSlotHeaderBytes + uint64_t{load_be<uint32_t>(slot)};
-  const bool posted = device_.post({DmaKind::kWrite, DmaSpace::kWindow, peer_.slot_at(position),
-                                    staged(position), bytes, token(What::kSlot, position)});
+  const bool posted = device_->post({DmaKind::kWrite, DmaSpace::kWindow, peer_.slot_at(position),
+                                     staged(position), bytes, token(What::kSlot, position)});
   pending(position).state = posted ? SlotState::kMoving : SlotState::kToPost;
   slot_to_post_ |= !posted;
 }
 
 void FifoSender::post_head() noexcept {
   store_be(head_word_.data(), moved_);
-  head_moving_ = device_.post({DmaKind::kWrite, DmaSpace::kWindow, peer_.fifo_offset + kFifoHeadAt,
-                               head_word_.data(), head_word_.size(), token(What::kHead, 0)});
+  head_moving_ = device_->post({DmaKind::kWrite, DmaSpace::kWindow, peer_.fifo_offset + kFifoHeadAt,
+                                head_word_.data(), head_word_.size(), token(What::kHead, 0)});
   if (head_moving_) head_posted_ = moved_;
 }
 
 void FifoSender::post_tail() noexcept {
-  tail_moving_ = device_.post({DmaKind::kRead, DmaSpace::kWindow, peer_.fifo_offset + kFifoTailAt,
-                               tail_word_.data(), tail_word_.size(), token(What::kTail, 0)});
+  tail_moving_ = device_->post({DmaKind::kRead, DmaSpace::kWindow, peer_.fifo_offset + kFifoTailAt,
+                                tail_word_.data(), tail_word_.size(), token(What::kTail, 0)});
 }
 
 void FifoSender::poll(Instant now) noexcept {
@@ -96,7 +96,7 @@ void FifoSender::poll(Instant now) noexcept {
   while (moved_ != head_ && pending(moved_).state == SlotState::kMoved) ++moved_;
   if (!head_moving_ && moved_ != synced_) post_head();
   if (!tail_moving_ && tail_wanted_ && now >= tail_at_) post_tail();
-  device_.flush();
+  device_->flush();
 }
 
 Instant FifoSender::deadline() const noexcept {
@@ -149,7 +149,7 @@ void FifoSender::head_done(bool good) noexcept {
   }
   head_tries_ = 0;
   synced_ = head_posted_;
-  device_.notify();
+  device_->notify();
 }
 
 void FifoSender::tail_done(bool good, Instant now) noexcept {

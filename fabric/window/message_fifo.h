@@ -41,6 +41,8 @@ class FifoSender {
   FifoSender(DmaDevice& device, uint8_t channel) noexcept;
   FifoSender(const FifoSender&) = delete;
   FifoSender& operator=(const FifoSender&) = delete;
+  /// Later requests go to this device, which gives back the completions of earlier ones, too.
+  void use(DmaDevice& device) noexcept { device_ = &device; }
 
   /// The peer's FIFO, once per window. False when there is no memory for a copy of its slots.
   [[nodiscard]] bool open(const WindowAnchor& peer) noexcept;
@@ -88,7 +90,7 @@ class FifoSender {
   void tail_done(bool good, Instant now) noexcept;
   void break_off() noexcept { broken_ = true; }
 
-  DmaDevice& device_;
+  DmaDevice* device_;
   uint8_t channel_;
   uint64_t slots_ = 0;
   uint32_t slot_bytes_ = kSlotHeaderBytes;

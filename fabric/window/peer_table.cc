@@ -27,10 +27,10 @@ std::string_view name_of(TableCheck check) noexcept {
   return "unknown";
 }
 
-PeerTable::PeerTable(DmaDevice& device, uint64_t token) : device_(device), token_(token) {}
+PeerTable::PeerTable(DmaDevice& device, uint64_t token) : device_(&device), token_(token) {}
 
 void PeerTable::poll(Instant now) noexcept {
-  if (under_way_ || now < retry_at_ || device_.peer() != PeerState::kUp) return;
+  if (under_way_ || now < retry_at_ || device_->peer() != PeerState::kUp) return;
   switch (step_) {
     case Step::kFindAnchor:
       find_anchor();
@@ -78,9 +78,9 @@ Instant PeerTable::deadline() const noexcept {
 }
 
 void PeerTable::find_anchor() noexcept {
-  const uint64_t at = device_.peer_scratchpad(kScratchpadAnchor);
+  const uint64_t at = device_->peer_scratchpad(kScratchpadAnchor);
   if (at == 0) return;
-  if (!anchor_fits(at, device_.limits().peer_window_bytes)) {
+  if (!anchor_fits(at, device_->limits().peer_window_bytes)) {
     give_up({.anchor = AnchorFault::kPlace});
     return;
   }
@@ -108,8 +108,8 @@ void PeerTable::write_use(uint64_t generation, Step step) noexcept {
 /// A device without room is asked again in the next turn.
 void PeerTable::post(const DmaRequest& request, Step step) noexcept {
   step_ = step;
-  under_way_ = device_.post(request);
-  if (under_way_) device_.flush();
+  under_way_ = device_->post(request);
+  if (under_way_) device_->flush();
 }
 
 void PeerTable::complete(DmaStatus status, Instant now) noexcept {
@@ -170,7 +170,8 @@ void PeerTable::give_up(const PeerTableFault& fault) noexcept {
 }
 
 void PeerTable::take_anchor(Instant now) noexcept {
-  const AnchorFault fault = decode_anchor(record_, anchor_at_, device_.limits().peer_window_bytes, incoming_);
+  const AnchorFault fault =
+      decode_anchor(record_, anchor_at_, device_->limits().peer_window_bytes, incoming_);
   if (fault != AnchorFault::kNone) {
     wrong({.anchor = fault}, now);
     return;

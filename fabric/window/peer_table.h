@@ -43,6 +43,8 @@ struct PeerTableFault {
 class PeerTable {
  public:
   PeerTable(DmaDevice& device, uint64_t token);
+  /// Later requests go to this device, which gives back the completions of earlier ones, too.
+  void use(DmaDevice& device) noexcept { device_ = &device; }
 
   /// Starts the next step, if none is under way and one is due.
   void poll(Instant now) noexcept;
@@ -107,7 +109,7 @@ class PeerTable {
   /// Room for the copy; false when there is none.
   [[nodiscard]] bool make_room() noexcept;
 
-  DmaDevice& device_;
+  DmaDevice* device_;
   uint64_t token_;
   Step step_ = Step::kFindAnchor;
   bool under_way_ = false;

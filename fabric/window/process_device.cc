@@ -143,6 +143,9 @@ class TwoProcesses final : public ProcessDevice {
     if (state_ == PeerState::kUp && Doorbell::ring(peer_->control())) wake_peer();
   }
   bool take_notification() noexcept override { return bell_.take(); }
+  const std::atomic<uint64_t>* bell() const noexcept override {
+    return pieces_due() ? nullptr : &bell_.word();
+  }
   void set_scratchpad(uint32_t index, uint64_t value) noexcept override {
     own_.control().scratchpads.at(index).store(to_big(value));
   }
@@ -174,6 +177,8 @@ class TwoProcesses final : public ProcessDevice {
   Instant deadline() const noexcept override { return kNever; }
 
  private:
+  /// Pieces come without a notification.
+  [[nodiscard]] bool pieces_due() const noexcept { return config_.pieces; }
   void take_hello() noexcept {
     std::array<std::byte, kWindowHelloBytes + 1> bytes;
     Packet packet;

@@ -36,6 +36,7 @@ class Doorbell {
     const uint64_t rung = own_.bell.load(std::memory_order_acquire);
     return std::exchange(seen_, rung) != rung;
   }
+  [[nodiscard]] const std::atomic<uint64_t>& word() const noexcept { return own_.bell; }
   [[nodiscard]] bool rung() const noexcept { return own_.bell.load(std::memory_order_acquire) != seen_; }
   /// Asks for a wake-up, then looks once more: false when the bell has rung. The exchange pairs with that of
   /// ring(): one of the two sees the other's store.

@@ -72,11 +72,11 @@ void WindowDoor::take_callers(Instant now) {
   }
 }
 
-void WindowDoor::look(Instant now, std::vector<WindowCaller>& out) {
+void WindowDoor::look(Instant now, std::vector<WindowCaller>& out, std::vector<WindowOrderCaller>* orders) {
   if (!listener_.valid() || !listener_.is_ours()) return;
   take_callers(now);
   std::erase_if(silent_, [&](Silent& caller) {
-    std::array<std::byte, kWindowCallBytes + 1> bytes;
+    std::array<std::byte, kWindowOrderBytes + 1> bytes;
     Packet packet;
     switch (receive_packet(caller.socket.get(), bytes, packet)) {
       case PacketIo::kEmpty:
@@ -85,6 +85,10 @@ void WindowDoor::look(Instant now, std::vector<WindowCaller>& out) {
         return true;
       case PacketIo::kOk:
         break;
+    }
+    if (const auto order = decode_window_order(std::span(bytes).first(packet.bytes)); order) {
+      if (orders != nullptr && packet.fd_count == 0) orders->push_back({*order, std::move(caller.socket)});
+      return true;
     }
     WindowCall call;
     const WindowCallFault fault = decode_window_call(std::span(bytes).first(packet.bytes), call);

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "messages/ids.h"
+#include "messages/window_order.h"
 
 namespace weft::fabric {
 
@@ -23,6 +24,12 @@ inline constexpr Duration kCallerSilenceMax = 1s;
 /// A process that wants a window with this one.
 struct WindowCaller {
   Lid lid{};
+  UniqueFd socket;
+};
+
+/// A tool that orders faults of this process's windows, and waits for the answer.
+struct WindowOrderCaller {
+  WindowOrder order;
   UniqueFd socket;
 };
 
@@ -46,8 +53,8 @@ class WindowDoor {
   /// Calls the process that listens under `peer` in the own subnet. An error when there is none, or it is
   /// another user's.
   [[nodiscard]] Result<UniqueFd> call(Lid peer) const;
-  /// Appends callers that have told their LID.
-  void look(Instant now, std::vector<WindowCaller>& out);
+  /// Appends callers that have told their LID, and orders. With null, who orders is hung up on.
+  void look(Instant now, std::vector<WindowCaller>& out, std::vector<WindowOrderCaller>* orders = nullptr);
 
   void wait_fds(std::vector<pollfd>& out) const;
   /// When a silent caller is hung up on.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 #include "fabric/window/window_words.h"
@@ -26,7 +27,8 @@ WindowEnd::WindowEnd(std::unique_ptr<DmaDevice> device, const OwnWindowConfig& c
 }
 
 WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
-    : device_(device),
+    : base_(device),
+      device_(&device),
       own_(device, config),
       peer_(device, uint64_t{kTableChannel} << kTokenChannelShift),
       sender_(device, kFifoChannel),
@@ -35,7 +37,7 @@ WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
 }
 
 WindowState WindowEnd::state() const noexcept {
-  if (device_.peer() == PeerState::kGone) return WindowState::kGone;
+  if (device_->peer() == PeerState::kGone) return WindowState::kGone;
   if (peer_.faulty() || sender_.broken() || receiver_.broken() || no_memory_) return WindowState::kFaulty;
   return sender_.is_open() ? WindowState::kUp : WindowState::kJoining;
 }
@@ -57,21 +59,24 @@ std::string_view WindowEnd::why() const noexcept {
 
 int WindowEnd::poll(Instant now) noexcept {
   now_ = now;
-  int work = device_.poll(now);
-  if (!opened_ && device_.peer() == PeerState::kUp) {
+  int work = device_->poll(now);
+  if (!opened_ && device_->peer() == PeerState::kUp) {
     own_.open(true);
     opened_ = true;
   }
-  if (device_.take_notification()) {
+  if (device_->take_notification()) {
     peer_.look();
     sender_.look();
+    look_for_cut();
     ++work;
   }
+  if (faulty_ != nullptr) [[unlikely]]
+    tell_cut();
   if (!std::exchange(waited_, false)) peer_.end_use();
   peer_.poll(now);
   if (!sender_.is_open() && peer_.ready() && !no_memory_) no_memory_ = !sender_.open(peer_.anchor());
   sender_.poll(now);
-  device_.flush();
+  device_->flush();
   work += drain();
   peer_.poll(now);  // what has ended may end the use
   return work + drain();
@@ -80,17 +85,59 @@ int WindowEnd::poll(Instant now) noexcept {
 void WindowEnd::flush() noexcept {
   if (now_ == Instant::min()) return;  // nothing can have been posted before the first poll()
   sender_.poll(now_);
-  device_.flush();
+  device_->flush();
   drain();
   if (!waited_) peer_.end_use();
   peer_.poll(now_);
   drain();
 }
 
+// ---- faults --------------------
+
+bool WindowEnd::make_faulty(WindowFaults* faults) noexcept {
+  if (faulty_ != nullptr) {
+    if (faults != nullptr) faulty_->use(faults);
+    return true;
+  }
+  try {
+    faulty_ = std::make_unique<FaultyDevice>(base_, faults, now_);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  device_ = faulty_.get();
+  peer_.use(*device_);
+  sender_.use(*device_);
+  return true;
+}
+
+bool WindowEnd::strike(WindowFaults& faults) noexcept {
+  return make_faulty(&faults);
+}
+
+/// The peer's register says whether the peer is cut off both ways.
+void WindowEnd::look_for_cut() noexcept {
+  const bool cut = base_.peer_scratchpad(kScratchpadCut) != 0;
+  if (faulty_ == nullptr && (!cut || !make_faulty(nullptr))) return;
+  faulty_->cut_by_peer(cut);
+}
+
+void WindowEnd::tell_cut() noexcept {
+  const bool cut = faulty_->cut_both_ways();
+  if (std::exchange(told_cut_, cut) == cut) return;
+  base_.set_scratchpad(kScratchpadCut, cut ? 1 : 0);
+  base_.notify();
+}
+
+void WindowEnd::abandon(uint32_t high) noexcept {
+  const uint64_t channel = uint64_t{kAccessChannel} << kTokenChannelShift;
+  constexpr uint64_t kHigh = kCookieMask & ~uint64_t{UINT32_MAX};
+  device_->abandon(~kCookieMask | kHigh, channel | (uint64_t{high} << 32 & kHigh));
+}
+
 int WindowEnd::drain() noexcept {
   int work = 0;
   for (int round = 0; round < kDrainsPerTurn; ++round) {
-    const uint32_t count = device_.completions(done_);
+    const uint32_t count = device_->completions(done_);
     if (count == 0) break;
     for (uint32_t i = 0; i < count; ++i) dispatch(done_[i]);
     work += static_cast<int>(count);
@@ -125,7 +172,7 @@ FifoPost WindowEnd::send(uint32_t destination, uint32_t source, std::span<const 
 }
 
 void WindowEnd::release() noexcept {
-  if (receiver_.release()) device_.notify();
+  if (receiver_.release()) device_->notify();
 }
 
 AccessPost WindowEnd::access(const WindowAccess& access) noexcept {
@@ -149,7 +196,7 @@ AccessPost WindowEnd::post_access(const WindowAccess& access) noexcept {
   bool reachable = false;
   const DmaRequest request = request_of(access, reachable);
   if (!reachable) return AccessPost::kThroughOwner;
-  if (under_way_ == ended_.capacity() || !device_.post(request)) return AccessPost::kFull;
+  if (under_way_ == ended_.capacity() || !device_->post(request)) return AccessPost::kFull;
   peer_.hold();
   ++under_way_;
   return AccessPost::kPosted;
@@ -160,10 +207,10 @@ DmaRequest WindowEnd::request_of(const WindowAccess& access, bool& reachable) co
   DmaRequest request{access.kind,   DmaSpace::kMemory,
                      access.remote, access.local,
                      access.bytes,  uint64_t{kAccessChannel} << kTokenChannelShift | access.cookie};
-  const DeviceLimits limits = device_.limits();
+  const DeviceLimits limits = device_->limits();
   reachable = limits.memory_space;
   if (reachable) return request;
-  const uint64_t mapped = device_.peer_scratchpad(kScratchpadMapped);
+  const uint64_t mapped = device_->peer_scratchpad(kScratchpadMapped);
   request.space = DmaSpace::kWindow;
   request.remote = access.remote - mapped;
   reachable = mapped != 0 && access.remote >= mapped &&
@@ -180,11 +227,11 @@ bool WindowEnd::next_access(AccessDone& out) noexcept {
 }
 
 bool WindowEnd::prepare_sleep() noexcept {
-  return device_.prepare_sleep() && !receiver_.waits() && ended_.empty();
+  return device_->prepare_sleep() && !receiver_.waits() && ended_.empty();
 }
 
 Instant WindowEnd::deadline() const noexcept {
-  return std::min({device_.deadline(), peer_.deadline(), sender_.deadline()});
+  return std::min({device_->deadline(), peer_.deadline(), sender_.deadline()});
 }
 
 }  // namespace weft::fabric

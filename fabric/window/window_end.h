@@ -10,6 +10,7 @@
 
 #include "base/fixed_ring.h"
 #include "fabric/window/device.h"
+#include "fabric/window/faulty_device.h"
 #include "fabric/window/message_fifo.h"
 #include "fabric/window/own_window.h"
 #include "fabric/window/peer_table.h"
@@ -56,10 +57,13 @@ class WindowEnd final : public Pollable {
   [[nodiscard]] WindowState state() const noexcept;
   /// Why the state is kFaulty, for the log: the cause in a few words.
   [[nodiscard]] std::string_view why() const noexcept;
-  [[nodiscard]] DmaDevice& device() noexcept { return device_; }
+  [[nodiscard]] DmaDevice& device() noexcept { return *device_; }
   [[nodiscard]] OwnWindow& own() noexcept { return own_; }
   [[nodiscard]] const OwnWindow& own() const noexcept { return own_; }
   [[nodiscard]] const PeerTable& peer() const noexcept { return peer_; }
+
+  /// See DmaDevice. While it stands still and deadline() has not come, poll() and take() find nothing.
+  [[nodiscard]] const std::atomic<uint64_t>* bell() const noexcept { return device_->bell(); }
 
   /// See FifoSender. Started by flush(), or by the next poll(). Reads the tail of a FIFO that looks full.
   [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
@@ -80,23 +84,36 @@ class WindowEnd final : public Pollable {
   /// Accesses posted and not given by next_access().
   [[nodiscard]] uint32_t accesses_under_way() const noexcept { return under_way_; }
 
+  /// Faults on demand strike this window from now on, beginning with the next poll(). `faults` outlives it.
+  /// False when there is no memory.
+  [[nodiscard]] bool strike(WindowFaults& faults) noexcept;
+  /// Nothing passes, because a fault cuts this side or the peer off. As of the last poll().
+  [[nodiscard]] bool cut() const noexcept { return faulty_ != nullptr && faulty_->cut(); }
+  /// Accesses under way whose cookie is `high` above its lower 32 bits move nothing more, and end as failed.
+  void abandon(uint32_t high) noexcept;
+
   /// Starts what was posted, and takes completions that are there. Call it at the end of a list of requests.
   void flush() noexcept;
 
   int poll(Instant now) noexcept override;
-  void wait_fds(std::vector<pollfd>& out) const override { device_.wait_fds(out); }
+  void wait_fds(std::vector<pollfd>& out) const override { device_->wait_fds(out); }
   [[nodiscard]] bool prepare_sleep() noexcept override;
-  void finish_sleep() noexcept override { device_.finish_sleep(); }
+  void finish_sleep() noexcept override { device_->finish_sleep(); }
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
   [[nodiscard]] AccessPost post_access(const WindowAccess& access) noexcept;
   [[nodiscard]] DmaRequest request_of(const WindowAccess& access, bool& reachable) const noexcept;
+  [[nodiscard]] bool make_faulty(WindowFaults* faults) noexcept;
+  void look_for_cut() noexcept;
+  void tell_cut() noexcept;
   int drain() noexcept;
   void dispatch(const DmaCompletion& completion) noexcept;
 
   std::unique_ptr<DmaDevice> kept_;
-  DmaDevice& device_;
+  DmaDevice& base_;                       // without faults
+  std::unique_ptr<FaultyDevice> faulty_;  // null until a fault has been set, here or at the peer
+  DmaDevice* device_;                     // one of both
   OwnWindow own_;
   PeerTable peer_;
   FifoSender sender_;
@@ -106,6 +123,7 @@ class WindowEnd final : public Pollable {
   uint32_t under_way_ = 0;              // with those that ended and next_access() has not given
   TableCheck refusal_ = TableCheck::kGranted;
   bool opened_ = false;
+  bool told_cut_ = false;  // what register kScratchpadCut says
   bool no_memory_ = false;
   bool waited_ = false;  // an access got kWait since the last poll()
   Instant now_ = Instant::min();

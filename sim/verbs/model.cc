@@ -84,10 +84,18 @@ WcOpcode completion_of(adapter::SendOpcode opcode) noexcept {
   return WcOpcode::kSend;
 }
 
+/// DMA that fails ends an RC queue pair over a window, and with it its peer's. A response that lacks a part
+/// is a bad one.
+bool Model::of_failed_dma(const Qp& qp, WcStatus status) const noexcept {
+  const bool fails = plan_.dma_faults.fail_ppm != 0 && qp.config.type == adapter::QpType::kRc;
+  return fails && (status == WcStatus::kRetryExceeded || status == WcStatus::kBadResponse);
+}
+
 /// True if the send may end with this status. Receives of the peer may be posted, or lose their memory, after
 /// the message that fills them.
 bool Model::may_now(const Send& send, WcStatus status) const {
   if (send.may(status)) return true;
+  if (of_failed_dma(*send.from, status)) return true;
   if (status == WcStatus::kRetryExceeded) return out_of_reach(send);
   if (!send.takes_receive() || send.to == nullptr) return false;
   return (status == WcStatus::kRemoteInvalidRequest && send.to->shortest_receive < send.length) ||
@@ -420,7 +428,7 @@ void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::s
                 "retries' time");
   const bool own = std::any_of(qp.sends.begin(), qp.sends.end(),
                                [&](const SendPtr& send) { return may_now(*send, event.status); });
-  if (!own && !expired && !qp.unusable_receives)
+  if (!own && !expired && !of_failed_dma(qp, event.status) && !qp.unusable_receives)
     fail(text + ", and neither its requests nor its receives explain it");
 }
 

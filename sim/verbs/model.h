@@ -86,6 +86,7 @@ class Model {
   [[nodiscard]] bool may_now(const Send& send, adapter::WcStatus status) const;
   /// True if the sender may have given the request up, because its peer was out of reach long enough.
   [[nodiscard]] bool out_of_reach(const Send& send) const;
+  [[nodiscard]] bool of_failed_dma(const Qp& qp, adapter::WcStatus status) const noexcept;
   [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
   /// The QP was given up when it found the port of its other path down. True if its present path had given no
   /// answer for as long as its retries last; from then on its requests may end with that status.

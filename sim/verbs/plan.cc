@@ -90,6 +90,12 @@ void draw_long(PlanDraw& draw, Plan& plan) {
 void draw_windows(PlanDraw draw, Plan& plan) {
   if (plan.unsteady() || !draw.chance(2)) return;
   plan.direct = draw.chance(2) ? (1U << plan.adapters) - 1 : draw.below(1U << plan.adapters);
+  if (draw.chance(2)) {
+    plan.dma_faults.late_ppm = draw.between(10'000, 300'000);
+    plan.dma_faults.late_max = draw.between(1us, 50us);
+    plan.dma_faults.merge_ppm = draw.between(10'000, 300'000);
+  }
+  if (draw.chance(4)) plan.dma_faults.fail_ppm = draw.between(1'000, 20'000);
 }
 
 }  // namespace

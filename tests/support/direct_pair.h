@@ -9,6 +9,7 @@
 #include "fabric/window/memory_device.h"
 #include "tests/support/adapter_sides.h"
 #include "tests/support/pipe_port.h"
+#include "tests/support/traced_device.h"
 
 namespace weft::test {
 
@@ -73,12 +74,14 @@ struct DirectPairConfig {
   fabric::OwnWindowConfig own{.slots = 16, .slot_bytes = 256, .table_entries = 16};
   uint32_t requests = 32;
   bool memory_space = true;
+  bool traced = false;  // trace() says what the service asks of the devices
   adapter::AdapterLimits limits{};
 };
 
 class DirectPair final : public AdapterSides {
  public:
-  explicit DirectPair(const DirectPairConfig& config = {}) : own(config.own), pipe(256) {
+  explicit DirectPair(const DirectPairConfig& config = {})
+      : own(config.own), traced(config.traced), pipe(256) {
     const size_t bytes = fabric::OwnWindow::bytes_for(own);
     window = std::make_unique<fabric::MemoryWindow>(
         fabric::MemoryWindowConfig{
@@ -87,6 +90,7 @@ class DirectPair final : public AdapterSides {
     for (int i = 0; i < 2; ++i) {
       const auto index = static_cast<size_t>(i);
       window->set_owner_memory(index, &memory[index]);
+      traces_[index] = std::make_unique<TracedDevice>(window->end(index));
       paths[index] = std::make_unique<TestPaths>(Lid(static_cast<uint16_t>(2 - i)), [this] { claimed(); });
       add_side(pipe.end(i), config.limits, false, {}, paths[index].get());
     }
@@ -97,6 +101,7 @@ class DirectPair final : public AdapterSides {
   [[nodiscard]] uint64_t cells(int index) {
     return side(index).adapter->counters().get(adapter::AdapterCounter::kCellsSent);
   }
+  [[nodiscard]] TracedDevice& trace(int index) { return *traces_[static_cast<size_t>(index)]; }
   [[nodiscard]] fabric::WindowEnd& end(int index) { return paths[static_cast<size_t>(index)]->end(); }
   [[nodiscard]] adapter::PostResult post_send(int index, adapter::QueuePair& qp, adapter::SendRequest request,
                                               std::vector<adapter::Sge> sges) {
@@ -108,6 +113,7 @@ class DirectPair final : public AdapterSides {
   }
 
   fabric::OwnWindowConfig own;
+  const bool traced;
   SeededRandom random{5};
   ManualClock clock;
   Pipe pipe;
@@ -117,18 +123,23 @@ class DirectPair final : public AdapterSides {
   bool joins = true;  // a claimed way opens at once
   /// The window comes up, and arrives at side `at`, which has not claimed it.
   void arrive_at(size_t at) {
-    for (size_t i = 0; i < 2; ++i) paths[i]->open(window->end(i), own);
+    for (size_t i = 0; i < 2; ++i) paths[i]->open(device(i), own);
     paths[at]->arrives = true;
   }
 
  private:
+  [[nodiscard]] fabric::DmaDevice& device(size_t i) {
+    return traced ? static_cast<fabric::DmaDevice&>(*traces_[i]) : window->end(i);
+  }
   /// Both ends come up when both sides have claimed the way.
   void claimed() {
     if (!joins || paths[0]->claims == 0 || paths[1]->claims == 0) return;
-    for (size_t i = 0; i < 2; ++i) paths[i]->open(window->end(i), own);
+    for (size_t i = 0; i < 2; ++i) paths[i]->open(device(i), own);
   }
   [[nodiscard]] Instant now() const override { return clock.now(); }
   void pass(Duration step) override { clock.advance(step); }
+
+  std::array<std::unique_ptr<TracedDevice>, 2> traces_;
 };
 
 }  // namespace weft::test

@@ -49,11 +49,13 @@ class TracedDevice final : public fabric::DmaDevice {
     }
     return count;
   }
+  void abandon(uint64_t mask, uint64_t bits) noexcept override { device_.abandon(mask, bits); }
   void notify() noexcept override {
     trace.push_back({TracedDma::What::kNotify});
     device_.notify();
   }
   bool take_notification() noexcept override { return device_.take_notification(); }
+  const std::atomic<uint64_t>* bell() const noexcept override { return device_.bell(); }
   void set_scratchpad(uint32_t index, uint64_t value) noexcept override {
     device_.set_scratchpad(index, value);
   }

@@ -75,6 +75,59 @@ class DirectTest(ProgramCase):
         harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow again")
         self.assertEqual(self.ways("alice", "bob"), ["window"] * 2)
 
+    def test_a_short_cut_stops_the_window_and_a_long_one_ends_its_queue_pairs(self):
+        self.pair(server_options=DIRECT, client_options=DIRECT)
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "the window")
+        code, out, err = self.weft("fault", "alice", "cut", "--for", "300ms")
+        self.assertEqual(code, 0, out + err)
+        self.assertRegex(out, r"fault s1:\d+ at s1:\d+ \(alice\): cut")
+        self.assertIn("fault alice:1 at the memory windows of alice: cut", out)
+        received = self.received("bob")
+        harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow again")
+        self.assertEqual(self.ways("alice", "bob"), ["window"] * 2)
+        faults = {one["id"]: one for one in json.loads(self.weft("fault", "list", "--json")[1])["faults"]}
+        self.assertEqual((faults["alice:1"]["kind"], faults["alice:1"]["at"]), ("cut", "the memory windows of alice"))
+        self.assertIn("fault alice:1", self.weft("status")[1])
+        self.assertEqual(self.weft("fault", "clear", "alice:1")[0], 0)
+        self.assertEqual(self.weft("fault", "alice", "cut")[0], 0)
+        harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to give up")
+
+    def test_a_delay_slows_the_window_and_failed_dma_ends_its_queue_pair(self):
+        self.environment["WEFT_DEBUG"] = "verbs"
+        port = 24000 + os.getpid() % 8000
+        words = ("ibv_rc_pingpong", "-p", port, "-n", 100_000_000)
+        server = self.start("run", "--node", "alice", *DIRECT, *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        harness.wait_for(lambda: listens(port), "the server to listen")
+        client = self.start("run", "--node", "bob", *DIRECT, *words, "127.0.0.1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.wait_for(lambda: {"alice", "bob"} <= set(self.nodes()) and self.ways("alice", "bob") == ["window"] * 2, "the window")
+        self.assertEqual(self.weft("fault", "bob", "delay", "20ms")[0], 0)
+        received = self.received("alice")
+        time.sleep(1)
+        self.assertLess(self.received("alice") - received, 200)
+        self.assertEqual(self.weft("fault", "clear")[0], 0)
+        harness.wait_for(lambda: self.received("alice") > received + 1000, "messages to flow again")
+        code, out, err = self.weft("fault", "alice", "fail-dma")
+        self.assertEqual(code, 0, out + err)
+        self.assertNotIn("at s1", out)
+        said = server.communicate(timeout=20)[0]
+        self.assertNotEqual(server.returncode, 0, said)
+        self.assertRegex(said, r"fault \d+ is in force for the memory windows of this program and has struck")
+        client.wait(90)
+
+    def test_what_means_nothing_for_windows_is_said(self):
+        self.pair(server_options=DIRECT, client_options=DIRECT)
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "the window")
+        for words, why in ((("corrupt", "1%"), "no cell passes a window"), (("cut", "--lane", "3"), "no lanes"),
+                           (("delay", "1ms", "--direction", "to"), "the device of a peer")):
+            code, out, err = self.weft("fault", "alice", *words)
+            self.assertEqual(code, 0, out + err)
+            self.assertIn("the memory windows of alice are not struck", out)
+            self.assertIn(why, out)
+        for target in ("s1", "s1:1"):
+            code, out, err = self.weft("fault", target, "fail-dma")
+            self.assertNotEqual(code, 0)
+            self.assertIn("memory windows of a running program", out + err)
+
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "a PID namespace needs root")
     def test_where_the_kernel_does_not_copy_it_goes_in_pieces(self):
         port = 24000 + os.getpid() % 8000

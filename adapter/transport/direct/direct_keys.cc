@@ -1,5 +1,6 @@
 #include "adapter/transport/direct/direct_keys.h"
 
+#include <algorithm>
 #include <new>
 
 namespace weft::adapter {
@@ -58,6 +59,9 @@ bool DirectKeys::may_end(Rkey key) noexcept {
   bool all = true;
   for (const auto& peer : peers_) {
     if (peer->path->state() == DirectPath::State::kOpen) all &= settled(*peer, key.value());
+    // Our own device, when it is late, may be reading or writing the region for a request here.
+    const auto moves = [](const QueuePair* qp) { return direct_of(*qp).accesses != 0; };
+    all &= std::none_of(peer->qps.begin(), peer->qps.end(), moves);
   }
   return all;
 }

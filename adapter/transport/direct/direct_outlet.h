@@ -10,8 +10,10 @@
 
 namespace weft::adapter {
 
-/// Cookie of a record that is no request.
+/// Cookie of a record that is no request and can be sent again.
 inline constexpr uint32_t kNoPlace = ~uint32_t{0};
+/// Cookie of a part of a response: the data are not kept.
+inline constexpr uint32_t kResponsePlace = kNoPlace - 1;
 /// Cookies of records and accesses: the QP's DirectQp::id above, the low half of the place below.
 [[nodiscard]] constexpr uint64_t cookie_of(uint32_t id, uint32_t place) noexcept {
   return uint64_t{id} << 32 | place;

@@ -21,6 +21,11 @@ namespace {
 [[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
   return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
 }
+/// The table has the key, and it does not allow the access. A key that the table does not have may be one
+/// that the owner has not shown yet.
+[[nodiscard]] bool shows(fabric::TableCheck refusal) noexcept {
+  return refusal == fabric::TableCheck::kOutOfRange || refusal == fabric::TableCheck::kNoRight;
+}
 /// True when number `a` is that of an earlier message than `b`.
 [[nodiscard]] bool is_before(uint32_t a, uint32_t b) noexcept {
   return static_cast<int32_t>(a - b) < 0;
@@ -143,6 +148,8 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       wqe.cut += static_cast<uint32_t>(piece.bytes);
       ++message.accesses;
       ++direct.accesses;
+      if (direct.peer->cut) [[unlikely]]
+        watch_silence(qp);
       return Step::kAgain;
     case fabric::AccessPost::kWait:
       direct.peer->waits_for_table = true;
@@ -150,8 +157,10 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
     case fabric::AccessPost::kFull:
       outlet_.wait(qp);
       return Step::kStop;
+    case fabric::AccessPost::kRefused:  // the owner refuses it, too, and so knows of it
+      message.refused = is_write(wqe) && shows(direct.peer->path->end().refusal());
+      [[fallthrough]];
     case fabric::AccessPost::kThroughOwner:
-    case fabric::AccessPost::kRefused:  // nothing has moved; the owner refuses it and knows of it
       message.way = DirectWay::kRecords;
       wqe.cut = 0;
       return Step::kAgain;
@@ -191,6 +200,7 @@ void DirectRequester::access_ended(QueuePair& qp, uint32_t low, fabric::DmaStatu
   DirectMessage& message = direct.message(place);
   SendWqe& wqe = qp.sq.at(place);
   --message.accesses;
+  if (wqe.done) return;                                // it has failed
   if (status == fabric::DmaStatus::kPeerGone) return;  // window_ended() follows
   if (status != fabric::DmaStatus::kGood) {
     // Memory of the peer that is not there: only its owner can tell what follows.
@@ -201,7 +211,7 @@ void DirectRequester::access_ended(QueuePair& qp, uint32_t low, fabric::DmaStatu
     message.posted = message.moved = false;
     wqe.cut = 0;
     direct.next = std::min(direct.next, place);
-  } else if (message.posted && message.accesses == 0 && !wqe.done) {
+  } else if (message.posted && message.accesses == 0) {
     wqe.done = true;
     completer_.retire(qp);
   }
@@ -249,7 +259,8 @@ DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t plac
       direct.reads >= std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp))
     return Step::kStop;
   number(qp, place);
-  return read || direct.message(place).moved ? post_question(qp, place) : post_data(qp, place);
+  const DirectMessage& message = direct.message(place);
+  return read || message.moved || message.refused ? post_question(qp, place) : post_data(qp, place);
 }
 
 DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) noexcept {
@@ -271,7 +282,8 @@ DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) 
   return Step::kAgain;
 }
 
-/// A request of one record: a read, an atomic operation, or the immediate data of a write.
+/// A request of one record: a read, an atomic operation, the immediate data of a write, or a write that is
+/// refused.
 DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
@@ -293,7 +305,8 @@ DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t pla
       break;
     }
     default:
-      record.kind = WindowRecordKind::kImmediate;
+      record.kind =
+          direct.message(place).refused ? WindowRecordKind::kRefusedWrite : WindowRecordKind::kImmediate;
       break;
   }
   if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;
@@ -445,12 +458,12 @@ void DirectRequester::take_nak(QueuePair& qp, const WindowRecord& record) noexce
 bool DirectRequester::place_from(const QueuePair& qp, uint32_t low, uint64_t& place) noexcept {
   const SendQueue& sq = qp.sq;
   place = sq.done + (low - static_cast<uint32_t>(sq.done));
-  return place <= sq.started && place < sq.rung && sq.at(place).started && !qp.tx.halted;
+  return place <= sq.started && place < sq.rung && sq.at(place).started;
 }
 
 void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
   uint64_t place = 0;
-  if (low != kNoPlace && qp.abilities().finish_send && place_from(qp, low, place))
+  if (qp.abilities().finish_send && place_from(qp, low, place) && !qp.sq.at(place).done)
     fail(qp, place, {Reason::kWindowFailed});
 }
 
@@ -472,22 +485,30 @@ void DirectRequester::window_ended(QueuePair& qp) noexcept {
   if (qp.abilities().finish_send) fail_waiting(qp, {Reason::kPeerWentSilent});
 }
 
+void DirectRequester::cut_changed(QueuePair& qp) noexcept {
+  const DirectQp& direct = direct_of(qp);
+  qp.tx.retransmit_at = kNever;
+  qp.tx.progress_at = engine_.now;
+  if (direct.unanswered != 0 || direct.accesses != 0 || has_work(qp)) arm_silence(qp);
+}
+
 void DirectRequester::fail(QueuePair& qp, uint64_t place, const SendFault& fault) noexcept {
   completer_.fail_wqe(qp, qp.sq.at(place), fault);
   qp.tx.halted = true;
   qp.sq.started = place + 1;
-  direct_of(qp).next = qp.sq.started;
+  direct_of(qp).next = std::min(direct_of(qp).next, qp.sq.started);  // earlier ones may have to go again
   completer_.retire(qp);
   engine_.schedule.want_send(qp);  // the peer hears of a QP that has ended
 }
 
 // ---- time --------------------
 
-/// How long a peer may be silent. One that is known to live may stand still in between.
+/// How long a peer may be silent. One that is known to live may stand still in between, unless a fault cuts
+/// it off.
 Duration DirectRequester::patience(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
   const Duration retries = qp.attr.ack_timeout * (qp.attr.retry_count + 1);
-  return direct.ready ? retries + kStandstillMax : retries;
+  return direct.ready && !direct.peer->cut ? retries + kStandstillMax : retries;
 }
 
 /// Starts to count the peer's silence, unless that has begun.
@@ -512,7 +533,8 @@ void DirectRequester::end_silence(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   tx.retransmit_at = kNever;
   const bool waits = !direct.ready && may_start(qp) && qp.sq.at(qp.sq.started).rule->moves_data();
-  if (direct.unanswered == 0 && !waits) return;
+  const bool held = direct.peer->cut && direct.accesses != 0;
+  if (direct.unanswered == 0 && !waits && !held) return;
   if (qp.attr.ack_timeout != Duration::zero() && engine_.now - tx.progress_at >= patience(qp)) {
     qp.counters.add(QpCounter::kTimeouts);
     const bool heard = direct.peer_life != 0;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
 
@@ -18,6 +19,7 @@ namespace {
   switch (kind) {
     case WindowRecordKind::kWrite:
     case WindowRecordKind::kImmediate:
+    case WindowRecordKind::kRefusedWrite:
       return Opcode::kRdmaWrite;
     case WindowRecordKind::kRead:
       return Opcode::kRdmaReadRequest;
@@ -61,6 +63,8 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
     case WindowRecordKind::kCompareSwap:
     case WindowRecordKind::kFetchAdd:
       return take_atomic(qp, record, data);
+    case WindowRecordKind::kRefusedWrite:
+      return take_refused(qp, record);
     default:
       return take_data(qp, record, data);
   }
@@ -158,6 +162,15 @@ void DirectResponder::take_read(QueuePair& qp, const WindowRecord& record) noexc
   executed(qp, record);
 }
 
+/// The peer's copy of the table has refused the write (NTB-WRITE-01). The checks here tell why.
+void DirectResponder::take_refused(QueuePair& qp, const WindowRecord& record) noexcept {
+  RxPacket& packet = direct_of(qp).packet;
+  ResponderFault fault = placement_.check_rights(qp, Opcode::kRdmaWrite);
+  if (fault == ResponderFault::kNone) fault = placement_.check_rkey(qp, packet, record.total);
+  if (fault == ResponderFault::kNone) fault = ResponderFault::kRemoteAccess;  // the key has changed since
+  refuse(qp, fault, record.total);
+}
+
 void DirectResponder::take_atomic(QueuePair& qp, const WindowRecord& record,
                                   std::span<const std::byte> data) noexcept {
   if (qp.rx.reads.full()) return refuse(qp, ResponderFault::kViolation, kFetchOperandBytes);
@@ -216,6 +229,21 @@ bool DirectResponder::send_nak(QueuePair& qp) noexcept {
   direct.owes_nak = false;
   qp.counters.add(QpCounter::kNaksSent);
   return true;
+}
+
+/// A record that is no request has not left. What can be sent again is owed again; a response cannot.
+void DirectResponder::record_lost(QueuePair& qp, bool response) noexcept {
+  DirectQp& direct = direct_of(qp);
+  if (response && qp.abilities().receive) {
+    engine_.report(qp, {Reason::kWindowFailed});
+    enter_error(engine_, qp, AsyncEventKind::kQpFatal, WcStatus::kRetryExceeded);
+  }
+  const bool ended = !qp.abilities().receive;
+  const bool refused = direct.nak != AckCode{} && direct.nak != AckCode::kReceiverNotReady;
+  direct.owes_ready = direct.owes_ack = true;
+  direct.owes_nak |= ended ? refused : direct.pausing;
+  direct.told_gone = false;
+  engine_.schedule.want_send(qp);
 }
 
 /// A QP that has failed is silent from now on: its peer need not wait for answers.
@@ -283,7 +311,7 @@ bool DirectResponder::send_response(QueuePair& qp, ReadJob& job, bool& failed) n
                       .total = job.bytes,
                       .offset = direct.response_at};
   if (direct.response_at + bytes == job.bytes) record.flags = kRecordLast;
-  if (!outlet_.send(qp, record, bytes)) return false;
+  if (!outlet_.send(qp, record, bytes, kResponsePlace)) return false;
   direct.response_at += bytes;
   return true;
 }

@@ -23,6 +23,8 @@ class DirectResponder {
   bool pay(QueuePair& qp) noexcept;
   /// Sends the acknowledgement alone. False when the FIFO is full.
   [[nodiscard]] bool acknowledge(QueuePair& qp) noexcept;
+  /// DMA of a record that is no request has failed. `response`: it was a part of one.
+  void record_lost(QueuePair& qp, bool response) noexcept;
   /// What the QP grants its peer.
   [[nodiscard]] uint8_t grants_of(const QueuePair& qp) const noexcept;
 
@@ -30,6 +32,7 @@ class DirectResponder {
   [[nodiscard]] ResponderFault begin(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_data(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void take_read(QueuePair& qp, const WindowRecord& record) noexcept;
+  void take_refused(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_atomic(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void finish(QueuePair& qp, const WindowRecord& record) noexcept;
   void executed(QueuePair& qp, const WindowRecord& record) noexcept;

@@ -25,6 +25,10 @@ namespace {
 
 /// Records of one window that a turn takes.
 constexpr uint32_t kRecordsPerTurn = 64;
+/// Up to this many windows each get a turn in each turn of the adapter: a record is seen before its bell.
+constexpr size_t kFewWindows = 4;
+/// All windows get a turn after this time, whether or not their bells have rung: a peer may have died.
+constexpr Duration kSweepEvery = 1ms;
 /// A window without QPs waits for a peer that still moves data.
 constexpr Duration kSettleEvery = 1ms;
 
@@ -78,6 +82,7 @@ DirectPeer* DirectService::peer_of(Lid lid) {
   auto made = std::make_unique<DirectPeer>();
   made->lids.push_back(lid);
   peers_.reserve(peers_.size() + 1);
+  watches_.reserve(peers_.size() + 1);
   for (const auto& peer : peers_) peer->lids.reserve(peer->lids.size() + 1);
   DirectPath* path = engine_.config.direct->claim(lid);
   if (path == nullptr) return nullptr;
@@ -88,8 +93,16 @@ DirectPeer* DirectService::peer_of(Lid lid) {
     return peer.get();
   }
   made->path = path;
-  peers_.push_back(std::move(made));
+  add(std::move(made));
   return peers_.back().get();
+}
+
+/// There is room for one more, or this throws.
+void DirectService::add(std::unique_ptr<DirectPeer> peer) {
+  watches_.reserve(peers_.size() + 1);
+  peer->place = peers_.size();
+  peers_.push_back(std::move(peer));
+  watches_.emplace_back();
 }
 
 void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
@@ -112,6 +125,13 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   engine_.schedule.want_send(qp);
 }
 
+/// Accesses that a late device, or a fault, has not ended: their memory belongs to the program again.
+void DirectService::stop_moving(QueuePair& qp) noexcept {
+  const DirectQp& direct = direct_of(qp);
+  if (direct.accesses != 0 && direct.peer->path->state() == DirectPath::State::kOpen)
+    direct.peer->path->end().abandon(direct.id);
+}
+
 void DirectService::forget(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   const DirectQp& direct = direct_of(qp);
@@ -122,6 +142,7 @@ void DirectService::forget(QueuePair& qp) noexcept {
          {.kind = WindowRecordKind::kGone, .sender_life = direct.id, .receiver_life = direct.peer_life}});
   }
   leave(qp);
+  touch(peer);
   if (peer.open()) {
     wake(peer);
     peer.path->end().flush();
@@ -132,6 +153,7 @@ void DirectService::forget(QueuePair& qp) noexcept {
 /// Takes a QP out of the service.
 void DirectService::leave(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
+  stop_moving(qp);
   lives_.erase(direct_of(qp).id);
   std::erase(peer.qps, &qp);
   std::erase(peer.waiting, &qp);
@@ -145,7 +167,10 @@ void DirectService::leave(QueuePair& qp) noexcept {
 void DirectService::drop(DirectPeer& peer) noexcept {
   if (!keys_.let_go(peer)) return;
   engine_.config.direct->release(*peer.path);
-  std::erase_if(peers_, [&peer](const auto& kept) { return kept.get() == &peer; });
+  const auto place = static_cast<ptrdiff_t>(peer.place);
+  peers_.erase(peers_.begin() + place);
+  watches_.erase(watches_.begin() + place);
+  for (size_t i = static_cast<size_t>(place); i < peers_.size(); ++i) peers_[i]->place = i;
 }
 
 /// The caller drops the peer if this was its last QP.
@@ -165,6 +190,7 @@ void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
 uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) noexcept {
   DirectQp& direct = direct_of(qp);
   DirectPeer& peer = *direct.peer;
+  touch(peer);
   if (peer.ended) requester_.window_ended(qp);
   const bool answers = qp.answers;
   uint32_t steps = 0;
@@ -202,6 +228,7 @@ uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {
     engine_.schedule.want_send(qp);
     return 0;
   }
+  touch(*direct.peer);
   if (!responder_.acknowledge(qp)) return 0;
   direct.peer->path->end().flush();
   return 1;
@@ -220,10 +247,30 @@ uint32_t DirectService::run_turn() noexcept {
   Lid lid{};
   while (DirectPath* path = engine_.config.direct->arrived(lid)) admit(*path, lid);
   more_ = false;
+  const bool all = peers_.size() <= kFewWindows || engine_.now >= sweep_at_;
+  if (all) sweep_at_ = engine_.now + kSweepEvery;
   for (size_t i = peers_.size(); i-- > 0;) {
-    if (i < peers_.size()) work += turn(*peers_[i]);
+    if (i < peers_.size() && (all || watches_[i].calls(engine_.now))) work += turn_at(i);
   }
   return work;
+}
+
+uint32_t DirectService::turn_at(size_t place) noexcept {
+  const DirectPeer* const peer = peers_[place].get();
+  const bool open = peer->path->state() == DirectPath::State::kOpen;
+  const std::atomic<uint64_t>* const bell = open ? peer->path->end().bell() : nullptr;
+  const uint64_t heard = bell == nullptr ? 0 : bell->load(std::memory_order_acquire);  // before the look
+  const uint32_t work = turn(*peers_[place]);
+  if (place < peers_.size() && peers_[place].get() == peer)  // it has not ended in this turn
+    watches_[place] = {bell, heard, work != 0 ? Instant::min() : due_of(*peer)};
+  return work;
+}
+
+/// When a peer's window has to get a turn though its bell is silent.
+Instant DirectService::due_of(const DirectPeer& peer) const noexcept {
+  if (peer.path->state() != DirectPath::State::kOpen) return kNever;  // the helper opens it
+  if (peer.qps.empty() && !peer.visits) return engine_.now + kSettleEvery;
+  return peer.ended ? kNever : peer.path->end().deadline();
 }
 
 /// A peer has opened a window. It may serve QPs to come, and a QP that uses a switch must say so.
@@ -233,7 +280,7 @@ void DirectService::admit(DirectPath& path, Lid lid) noexcept {
     made->lids.push_back(lid);
     made->path = &path;
     made->visits = true;
-    peers_.push_back(std::move(made));
+    add(std::move(made));
   } catch (const std::bad_alloc&) {
     engine_.config.direct->release(path);
   }
@@ -242,11 +289,8 @@ void DirectService::admit(DirectPath& path, Lid lid) noexcept {
 Instant DirectService::next_turn() const noexcept {
   if (more_) return Instant::min();
   Instant at = kNever;
-  for (const auto& peer : peers_) {
-    if (peer->path->state() != DirectPath::State::kOpen) continue;
-    if (!peer->ended) at = std::min(at, peer->path->end().deadline());
-    if (peer->qps.empty() && !peer->visits) at = std::min(at, engine_.now + kSettleEvery);
-  }
+  for (size_t i = 0; i < peers_.size(); ++i)
+    at = std::min(at, watches_[i].due == Instant::min() ? due_of(*peers_[i]) : watches_[i].due);
   return at;
 }
 
@@ -275,6 +319,10 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   if (state == fabric::WindowState::kGone || state == fabric::WindowState::kFaulty) {
     if (taken == 0) end(peer);  // what had arrived was taken out
     return work + taken;
+  }
+  if (const bool cut = peer.path->end().cut(); cut != peer.cut) [[unlikely]] {
+    peer.cut = cut;
+    for (QueuePair* qp : peer.qps) requester_.cut_changed(*qp);
   }
   const bool news = collect(peer) + taken + work != 0;
   const bool first = state == fabric::WindowState::kUp && !std::exchange(peer.up, true);
@@ -337,6 +385,7 @@ void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
     case WindowRecordKind::kRead:
     case WindowRecordKind::kCompareSwap:
     case WindowRecordKind::kFetchAdd:
+    case WindowRecordKind::kRefusedWrite:
       if (!qp.abilities().receive) return engine_.count(AdapterCounter::kDropQpState);
       return responder_.take(qp, record, data);
   }
@@ -361,8 +410,14 @@ uint32_t DirectService::collect(DirectPeer& peer) noexcept {
   }
   for (fabric::FifoDone done; end.next_sent(done);) {
     if (done.good) continue;
-    if (QueuePair* qp = find(done.cookie); qp != nullptr)
-      requester_.record_lost(*qp, static_cast<uint32_t>(done.cookie));
+    QueuePair* const qp = find(done.cookie);
+    if (qp == nullptr) continue;
+    const auto place = static_cast<uint32_t>(done.cookie);
+    if (place == kNoPlace || place == kResponsePlace) {
+      responder_.record_lost(*qp, place == kResponsePlace);
+    } else {
+      requester_.record_lost(*qp, place);
+    }
   }
   return ended;
 }

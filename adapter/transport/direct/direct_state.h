@@ -25,6 +25,7 @@ struct DirectMessage {
   DirectWay way = DirectWay::kNone;
   uint8_t dma_failures = 0;
   bool numbered = false;
+  bool refused = false;   // a write that the copy of the peer's table refuses: its data stay here
   bool moved = false;     // the device has moved the data; the immediate data follow as a record
   bool posted = false;    // all its parts have left
   bool answered = false;  // the peer has executed it; a read: its data are here
@@ -94,7 +95,9 @@ struct DirectPeer {
   std::vector<DirectFarewell> farewells;
   PdId pd{};            // of all its QPs, unless mixed
   bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
+  size_t place = 0;     // among the peers of the service
   bool up = false;      // the window has come up
+  bool cut = false;     // a fault on demand cuts it off, here or at the peer
   bool visits = false;  // the peer has opened the window, and no QP here has used it
   bool waits_for_table = false;  // a QP waits for the next turn of the window
   bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it

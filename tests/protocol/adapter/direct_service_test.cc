@@ -501,7 +501,7 @@ TEST_F(Direct, a_peer_that_lies_costs_its_own_queue_pair) {
         (void)world.post_send(0, *attacked[0], remote(SendOpcode::kRdmaRead, 0), {});
         (void)world.post_send(0, *attacked[0], {}, {world.side(0).sge(0, 300)});
       }
-      WindowRecord lie{.kind = static_cast<WindowRecordKind>(1 + random.below(12)),
+      WindowRecord lie{.kind = static_cast<WindowRecordKind>(1 + random.below(13)),
                        .flags = static_cast<uint8_t>(random.below(32)),
                        .code = static_cast<uint8_t>(random.below(10)),
                        .timer = static_cast<uint8_t>(random.below(256)),

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <thread>
 
+#include "fabric/carrier/unix_socket.h"
+#include "messages/window_order.h"
 #include "tests/support/live_consumer.h"
 
 namespace weft::test {
@@ -104,6 +106,36 @@ TEST_F(Meeting, a_window_that_has_ended_keeps_no_helper_awake) {
   theirs->end().poll(clock.now());
   ASSERT_EQ(theirs->end().state(), fabric::WindowState::kGone);
   EXPECT_TRUE(high.windows.prepare_sleep());
+}
+
+TEST_F(Meeting, a_fault_that_is_ordered_at_the_door_strikes_all_windows_also_later_ones) {
+  const auto order = [&](const WindowOrder& wish) {
+    const UniqueFd tool = std::move(fabric::connect_unix(dir.path() + "/direct/0-3.sock").value());
+    EXPECT_TRUE(fabric::send_packet(tool.get(), encode_window_order(wish), {}));
+    step(low);
+    std::array<std::byte, 4096> bytes;
+    fabric::Packet packet;
+    EXPECT_EQ(fabric::receive_packet(tool.get(), bytes, packet), fabric::PacketIo::kOk);
+    return decode_window_order_reply(std::span(bytes).first(packet.bytes)).value();
+  };
+  const WindowOrderReply set =
+      order({.action = WindowOrderAction::kAdd, .rule = {.kind = FaultKind::kFailDma, .limit = 1}});
+  EXPECT_EQ(set.error, "");
+  ASSERT_EQ(set.rules.size(), 1U);
+  EXPECT_EQ(set.rules[0].id, 1U);
+  DirectPath* ours = low.windows.claim(Lid(5));
+  run(5);
+  ASSERT_EQ(ours->state(), DirectPath::State::kOpen);
+  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{1}}, 7), fabric::FifoPost::kOk);
+  ours->end().flush();
+  ours->end().poll(clock.now());
+  fabric::FifoDone done;
+  ASSERT_TRUE(ours->end().next_sent(done));
+  EXPECT_FALSE(done.good);
+  EXPECT_EQ(order({.action = WindowOrderAction::kList}).rules.at(0).struck, 1U);
+  EXPECT_NE(order({.action = WindowOrderAction::kAdd, .rule = {.kind = FaultKind::kCorrupt}}).error, "");
+  EXPECT_NE(order({.action = WindowOrderAction::kClear, .id = 9}).error, "");
+  EXPECT_TRUE(order({.action = WindowOrderAction::kClear, .id = 0}).rules.empty());
 }
 
 TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {

@@ -78,7 +78,7 @@ TEST(WindowRecord, each_fault_is_refused) {
   std::vector<std::byte> bytes = record_of(send, 10);
   bytes.resize(kWindowRecordBytes - 1);
   EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
-  for (const int kind : {0, 13, 255}) {
+  for (const int kind : {0, 14, 255}) {
     bytes = record_of(send, 10);
     bytes[0] = static_cast<std::byte>(kind);
     EXPECT_EQ(fault_of(bytes), WindowRecordFault::kKind) << kind;

@@ -102,6 +102,24 @@ TEST_F(Doors, callers_that_say_nothing_or_lie_are_hung_up_on) {
   EXPECT_EQ(nine.deadline(), kNever);
 }
 
+TEST_F(Doors, an_order_of_faults_is_handed_over_or_hung_up_on) {
+  ASSERT_TRUE(nine.open(SubnetId(0), Lid(9)).ok());
+  const UniqueFd tool = std::move(connect_unix(path_of(9)).value());
+  const WindowOrder order{.action = WindowOrderAction::kClear, .id = 3};
+  ASSERT_TRUE(send_packet(tool.get(), encode_window_order(order), {}));
+  std::vector<WindowCaller> callers;
+  std::vector<WindowOrderCaller> orders;
+  nine.look(clock.now(), callers, &orders);
+  ASSERT_EQ(orders.size(), 1U);
+  EXPECT_EQ(orders[0].order.id, 3U);
+  EXPECT_TRUE(callers.empty());
+  EXPECT_FALSE(peer_hung_up(tool.get()));
+  const UniqueFd other = std::move(connect_unix(path_of(9)).value());
+  ASSERT_TRUE(send_packet(other.get(), encode_window_order(order), {}));
+  EXPECT_TRUE(look(nine).empty());
+  EXPECT_TRUE(peer_hung_up(other.get())) << "nobody here takes orders";
+}
+
 TEST_F(Doors, a_crowd_of_silent_callers_does_not_grow) {
   ASSERT_TRUE(nine.open(SubnetId(0), Lid(9)).ok());
   std::vector<UniqueFd> crowd;
