@@ -34,10 +34,10 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
   if (direct_ != nullptr && reliable_ != nullptr) direct_->fall_back_to(*reliable_);
 }
 
-void AdapterCore::attach(fabric::CellPort& link) {
+void AdapterCore::attach(fabric::CellPort& link, uint8_t nic) {
   const auto number = static_cast<uint8_t>(engine.ports.size() + 1);
   engine.ports.push_back(
-      std::make_unique<AdapterPort>(link, std::make_unique<LoopbackPort>(kLoopbackCells), number));
+      std::make_unique<AdapterPort>(link, std::make_unique<LoopbackPort>(kLoopbackCells), number, nic));
   engine.port_events.emplace_back(number);
   engine.qps.add_port();
   engine.schedule.add_port();
@@ -49,6 +49,8 @@ int AdapterCore::poll(Instant now) noexcept {
   int work = watch_ports();
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
+  if (engine.questions != nullptr) [[unlikely]]
+    work += take_answered_cells();
   for (const auto& port : engine.ports) {
     if (port->linked() && engine.ready_to_receive()) work += receive_cells(port->link(), *port);
   }
@@ -281,9 +283,23 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
     engine.report_stray(Reason::kWrongPkey, cell);
     return engine.count(AdapterCounter::kDropPkey);
   }
-  if (qp.watch != 0) [[unlikely]]
+  if (qp.watch != 0) [[unlikely]] {
+    const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
+    if ((qp.watch & kWatchKey) != 0 && !acknowledges) return engine.questions->queue_behind(qp, cell);
     watch_cell(engine, qp, cell);
+  }
   by_service(qp, [&](auto& service) { service.take(qp, cell); });
+}
+
+/// Cells whose keys have been found, or are invalid, go to their service again.
+int AdapterCore::take_answered_cells() noexcept {
+  return engine.questions->take_answered([this](QueuePair& qp, const CellView& cell, bool asked) {
+    if (!qp.abilities().receive) return;
+    if ((qp.watch & kWatchKey) != 0) return engine.questions->queue_behind(qp, cell);
+    engine.resumed = asked;
+    by_service(qp, [&](auto& service) { service.take(qp, cell); });
+    engine.resumed = false;
+  });
 }
 
 /// A QP that finds no credit moves to the list of QPs that wait for it. A QP that has sent and could send
@@ -375,6 +391,7 @@ Instant AdapterCore::deadline() const noexcept {
     return Instant::min();
   Instant at = std::min(engine.timers.earliest(), services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
+  if (engine.questions != nullptr) at = std::min(at, engine.questions->deadline());
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;
@@ -461,7 +478,7 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
   const PathMigState before = qp.attr.path_mig_state;
   merge_qp_attr(qp.attr, attr, mask);
   if ((mask & kQpAttrPort) != 0) {
-    qp.port = qp.attr.port;
+    engine.use_port(qp, qp.attr.port);
     qp.port_seen = engine.port_of(qp).change();
   }
   if ((mask & (kQpAttrPort | kQpAttrPkeyIndex)) != 0) engine.renew_path(qp);

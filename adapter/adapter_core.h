@@ -24,7 +24,7 @@ class AdapterCore {
  public:
   AdapterCore(const AdapterConfig& config, RandomSource& random);
 
-  void attach(fabric::CellPort& carrier);
+  void attach(fabric::CellPort& carrier, uint8_t nic);
   int poll(Instant now) noexcept;
   int send_posted() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
@@ -66,6 +66,7 @@ class AdapterCore {
  private:
   // Stages of a turn, in order.
   int watch_ports() noexcept;
+  int take_answered_cells() noexcept;
   int receive_cells(fabric::CellPort& carrier, const AdapterPort& port) noexcept;
   int send_cells() noexcept;
   int send_acks() noexcept;
