@@ -1,9 +1,11 @@
 #include "adapter/adapter.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "adapter/adapter_core.h"
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
 #include "adapter/supplies.h"
@@ -17,8 +19,13 @@ ChannelAdapter::ChannelAdapter(const AdapterConfig& config, RandomSource& random
 ChannelAdapter::~ChannelAdapter() = default;
 
 void ChannelAdapter::attach(fabric::CellPort& port) {
+  attach(port, core_->engine.memory.number());
+}
+
+void ChannelAdapter::attach(fabric::CellPort& port, uint8_t nic) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  core_->attach(port);
+  WEFT_CHECK(core_->engine.tables.of_nic(nic).number() == nic, "no NIC with this number");
+  core_->attach(port, nic);
 }
 
 const AdapterLimits& ChannelAdapter::limits() const noexcept {
@@ -39,12 +46,13 @@ Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
   core_->engine.count(AdapterCounter::kAgentCalls);
   if (pd.value() >= core_->pds.size() || !core_->pds[pd.value()])
     return Refusal{Reason::kNoSuchObject, "dealloc_pd: no such protection domain"};
-  if (!core_->engine.memory.pd_unused(pd))
+  if (!core_->engine.pd_unused(pd))
     return Refusal{Reason::kBusy, "dealloc_pd: regions or keys still belong to it"};
   if (!core_->srqs.pd_unused(pd) || core_->pd_qps[pd.value()] != 0)
     return Refusal{Reason::kBusy, "dealloc_pd: an SRQ or a QP still belongs to it"};
   core_->pds[pd.value()] = false;
   core_->engine.memory.free_pd(pd);
+  for (const auto& list : core_->engine.more_memory) list->free_pd(pd);
   if (core_->engine.spaces != nullptr) core_->engine.spaces->free_pd(pd);
   return {};
 }
@@ -52,6 +60,19 @@ Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
 MemoryTable& ChannelAdapter::memory() noexcept {
   core_->engine.count(AdapterCounter::kAgentCalls);
   return core_->engine.memory;
+}
+
+MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  WEFT_CHECK(core_->engine.tables.of_nic(nic).number() == nic, "no NIC with this number");
+  return core_->engine.tables.of_nic(nic);
+}
+
+NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {
+  core_->engine.count(AdapterCounter::kAgentCalls);
+  KeyQuestions* questions = core_->engine.questions;
+  if (questions != nullptr) questions->use_directory(directory);
+  return questions;
 }
 
 SharedReceives& ChannelAdapter::srqs() noexcept {
@@ -178,7 +199,8 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(QpMemory&& memory) {
   slot->qpn = number;
   slot->config = config;
   slot->service = core_->services.object_of(*slot->row);
-  slot->port = config.port;
+  slot->memory = &engine.memory;
+  engine.use_port(*slot, config.port);
   slot->rx.strict_acks.use(engine.strict_acks);
   engine.enlist(*slot);
   if (slot->row->serves_domain) {
@@ -442,9 +464,18 @@ Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   return AddressHandle{.pd = pd, .attr = attr};
 }
 
+namespace {
+
+bool lacks_keys(const Engine& engine) noexcept {
+  return engine.memory.lacks_room() || std::any_of(engine.more_memory.begin(), engine.more_memory.end(),
+                                                   [](const auto& list) { return list->lacks_room(); });
+}
+
+}  // namespace
+
 uint32_t ChannelAdapter::lacks() const noexcept {
   const Engine& engine = core_->engine;
-  return (engine.memory.lacks_room() ? kSupplyKeys : 0U) | (engine.tx_chunks.low() ? kSupplyTxPackets : 0U) |
+  return (lacks_keys(engine) ? kSupplyKeys : 0U) | (engine.tx_chunks.low() ? kSupplyTxPackets : 0U) |
          (engine.rx_chunks.low() ? kSupplyRxPackets : 0U) |
          (engine.strict_acks.low() ? kSupplyStrictAcks : 0U);
 }
@@ -452,6 +483,7 @@ uint32_t ChannelAdapter::lacks() const noexcept {
 void ChannelAdapter::supply(Supplies& supplies) noexcept {
   Engine& engine = core_->engine;
   engine.memory.entries().give_room(supplies.keys);
+  for (const auto& list : engine.more_memory) list->entries().give_room(supplies.keys);
   if (supplies.tx_packets != nullptr && engine.tx_chunks.low())
     engine.tx_chunks.add(std::move(supplies.tx_packets));
   if (supplies.rx_packets != nullptr && engine.rx_chunks.low())

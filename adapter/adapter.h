@@ -32,7 +32,9 @@ namespace weft::adapter {
 
 class AdapterCore;
 class AddressSpaces;
+class KeyDirectory;
 class MemoryManager;
+class NicKeys;
 class SharedReceives;
 struct Supplies;
 
@@ -45,15 +47,23 @@ class ChannelAdapter {
   ChannelAdapter(const ChannelAdapter&) = delete;
   ChannelAdapter& operator=(const ChannelAdapter&) = delete;
 
-  /// Adds the next port (1, 2, ...). The port must outlive the adapter.
+  /// Adds the next port (1, 2, ...), of the first NIC. The port must outlive the adapter.
   void attach(fabric::CellPort& port);
+  /// The same for a NIC of AdapterConfig::nics.
+  void attach(fabric::CellPort& port, uint8_t nic);
 
   // ---- kernel agent --------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
   Refusable<PdId> alloc_pd();
   Refusable<> dealloc_pd(PdId pd);
-  /// The memory functions: regions, windows, keys.
+  /// The memory functions: regions, windows, keys. Of the first NIC.
   [[nodiscard]] MemoryTable& memory() noexcept;
+  /// The same for a NIC of AdapterConfig::nics: each has its own list of valid keys (MIG-STAG-04).
+  [[nodiscard]] MemoryTable& memory(uint8_t nic) noexcept;
+  /// Several NICs: `directory`, which outlives the adapter, finds the owners of keys that the arriving NIC
+  /// does not know. It answers through the result, which lasts as long as the adapter. Null with one NIC,
+  /// whose unknown keys are invalid. At most once.
+  NicKeys* use_directory(KeyDirectory& directory) noexcept;
   /// Allows regions over effective, virtual and physical addresses, by the tables of `manager`, which must
   /// outlive the adapter (SAN-LMP). At most once.
   AddressSpaces& use_manager(MemoryManager& manager);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "adapter/key_questions.h"
 #include "adapter/loopback_port.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/path_migration.h"
@@ -31,13 +32,15 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct_(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
   cqs.reserve(config.limits.completion_queues);
+  if (config.nics.size() > 1) questions = std::make_unique<KeyQuestions>(engine, config.nics);
+  engine.questions = questions.get();
   if (direct_ != nullptr && reliable_ != nullptr) direct_->fall_back_to(*reliable_);
 }
 
-void AdapterCore::attach(fabric::CellPort& link) {
+void AdapterCore::attach(fabric::CellPort& link, uint8_t nic) {
   const auto number = static_cast<uint8_t>(engine.ports.size() + 1);
   engine.ports.push_back(
-      std::make_unique<AdapterPort>(link, std::make_unique<LoopbackPort>(kLoopbackCells), number));
+      std::make_unique<AdapterPort>(link, std::make_unique<LoopbackPort>(kLoopbackCells), number, nic));
   engine.port_events.emplace_back(number);
   engine.qps.add_port();
   engine.schedule.add_port();
@@ -49,6 +52,8 @@ int AdapterCore::poll(Instant now) noexcept {
   int work = watch_ports();
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
+  if (engine.questions != nullptr) [[unlikely]]
+    work += take_answered_cells();
   for (const auto& port : engine.ports) {
     if (port->linked() && engine.ready_to_receive()) work += receive_cells(port->link(), *port);
   }
@@ -285,9 +290,23 @@ void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
     engine.report_stray(Reason::kWrongPkey, cell);
     return engine.count(AdapterCounter::kDropPkey);
   }
-  if (qp.watch != 0) [[unlikely]]
+  if (qp.watch != 0) [[unlikely]] {
+    const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
+    if ((qp.watch & kWatchKey) != 0 && !acknowledges) return engine.questions->queue_behind(qp, cell);
     watch_cell(engine, qp, cell);
+  }
   by_service(qp, [&](auto& service) { service.take(qp, cell); });
+}
+
+/// Cells whose keys have been found, or are invalid, go to their service again.
+int AdapterCore::take_answered_cells() noexcept {
+  return engine.questions->take_answered([this](QueuePair& qp, const CellView& cell, bool asked) {
+    if (!qp.abilities().receive) return;
+    if ((qp.watch & kWatchKey) != 0) return engine.questions->queue_behind(qp, cell);
+    engine.resumed = asked;
+    by_service(qp, [&](auto& service) { service.take(qp, cell); });
+    engine.resumed = false;
+  });
 }
 
 /// A QP that finds no credit moves to the list of QPs that wait for it. A QP that has sent and could send
@@ -379,6 +398,7 @@ Instant AdapterCore::deadline() const noexcept {
     return Instant::min();
   Instant at = std::min(engine.timers.earliest(), services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
+  if (engine.questions != nullptr) at = std::min(at, engine.questions->deadline());
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;
@@ -465,7 +485,7 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
   const PathMigState before = qp.attr.path_mig_state;
   merge_qp_attr(qp.attr, attr, mask);
   if ((mask & kQpAttrPort) != 0) {
-    qp.port = qp.attr.port;
+    engine.use_port(qp, qp.attr.port);
     qp.port_seen = engine.port_of(qp).change();
   }
   if ((mask & (kQpAttrPort | kQpAttrPkeyIndex)) != 0) engine.renew_path(qp);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adapter/adapter_engine.h"
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_numbers.h"
 #include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
@@ -24,7 +25,7 @@ class AdapterCore {
  public:
   AdapterCore(const AdapterConfig& config, RandomSource& random);
 
-  void attach(fabric::CellPort& carrier);
+  void attach(fabric::CellPort& carrier, uint8_t nic);
   int poll(Instant now) noexcept;
   int send_posted() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
@@ -62,10 +63,12 @@ class AdapterCore {
   CompletionQueue no_cq;  // CQ of XRC targets, which never complete anything
   QpNumbers numbers;
   RawProtocols protocols;
+  std::unique_ptr<KeyQuestions> questions;  // null with one NIC
 
  private:
   // Stages of a turn, in order.
   int watch_ports() noexcept;
+  int take_answered_cells() noexcept;
   int receive_cells(fabric::CellPort& carrier, const AdapterPort& port) noexcept;
   int send_cells() noexcept;
   int send_acks() noexcept;

@@ -8,6 +8,7 @@
 
 #include "adapter/limits.h"
 #include "adapter/queues/shared_receive_queue.h"
+#include "base/check.h"
 #include "base/endian.h"
 #include "messages/cell.h"
 #include "messages/opcode.h"
@@ -15,9 +16,9 @@
 namespace weft::adapter {
 namespace {
 
-/// Each port has one management QP in addition.
+/// Each port has two management QPs in addition.
 uint32_t qps_max(const AdapterLimits& limits) noexcept {
-  return limits.queue_pairs + kPortsMax;
+  return limits.queue_pairs + 2 * kPortsMax;
 }
 
 }  // namespace
@@ -25,7 +26,8 @@ uint32_t qps_max(const AdapterLimits& limits) noexcept {
 Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
     : config(wanted),
       random(source),
-      memory(wanted.limits.keys, wanted.number, source, wanted.limits.protection_domains + 1),
+      memory(wanted.limits.keys, wanted.nics.empty() ? wanted.number : wanted.nics.front(), source,
+             wanted.limits.protection_domains + 1),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
       groups(wanted.limits.multicast_members),
       tx_chunks(wanted.limits.window_chunks, qps_max(wanted.limits)),
@@ -35,6 +37,33 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       qps(wanted.limits.queue_pairs),
       srqs(wanted.limits.shared_receive_queues) {
   notified.reset(wanted.limits.completion_queues);
+  memory.count_revisions_in(revision);
+  if (wanted.nics.size() > 1) add_nics();
+}
+
+void Engine::add_nics() {
+  const std::span<const uint8_t> nics = config.nics;
+  WEFT_CHECK(nics.size() <= kNicsMax, "a computer has at most 16 NICs");
+  for (const uint8_t nic : nics.subspan(1)) {
+    WEFT_CHECK(nic < kNicsMax && std::count(nics.begin(), nics.end(), nic) == 1, "numbers of NICs");
+    more_memory.push_back(
+        std::make_unique<MemoryTable>(config.limits.keys, nic, random, config.limits.protection_domains + 1));
+    more_memory.back()->count_revisions_in(revision);
+    tables.add(*more_memory.back());
+  }
+  for (const uint8_t nic : nics) tables.of_nic(nic).join(tables.all());
+}
+
+void Engine::use_port(QueuePair& qp, uint8_t port) noexcept {
+  qp.port = port;
+  if (more_memory.empty() || port > ports.size()) return;
+  MemoryTable* list = &tables.of_nic(ports[port - 1U]->nic());
+  if (std::exchange(qp.memory, list) != list) ++revision;
+}
+
+bool Engine::pd_unused(PdId pd) const noexcept {
+  return memory.pd_unused(pd) && std::all_of(more_memory.begin(), more_memory.end(),
+                                             [&](const auto& table) { return table->pd_unused(pd); });
 }
 
 void Engine::enlist(QueuePair& qp) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "adapter/limits.h"
 #include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
+#include "adapter/memory/nic_tables.h"
 #include "adapter/path.h"
 #include "adapter/port.h"
 #include "adapter/queues/completion_queue.h"
@@ -35,6 +37,8 @@
 
 namespace weft::adapter {
 
+class KeyQuestions;
+
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
 
@@ -49,6 +53,12 @@ struct Engine {
   /// True when cells of this QP may leave now: its path is made, its port is up, and its packets in flight
   /// have the port's cell size.
   [[nodiscard]] bool path_ready(QueuePair& qp) noexcept;
+
+  /// Puts the QP on a port. Its requests are then checked by the list of the port's NIC; if that is another
+  /// one, all grants are checked again.
+  void use_port(QueuePair& qp, uint8_t port) noexcept;
+  /// True while no region, window or key of any NIC uses the PD.
+  [[nodiscard]] bool pd_unused(PdId pd) const noexcept;
 
   /// Makes the QP's path from its attributes and the present state of its port.
   void set_path(QueuePair& qp) noexcept;
@@ -91,7 +101,12 @@ struct Engine {
 
   AdapterConfig config;
   RandomSource& random;
-  MemoryTable memory;
+  uint64_t revision = 1;  // of all lists of keys (WindowTable::revision)
+  MemoryTable memory;     // of the first NIC, which most computers have alone
+  NicTables tables{memory};
+  std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
+  KeyQuestions* questions = nullptr;                      // of the adapter; null with one NIC
+  bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;
   MulticastGroups groups;
@@ -116,6 +131,7 @@ struct Engine {
   FailureLog failures;
 
  private:
+  void add_nics();
   /// Handles a completion of `qpn` that found its queue full.
   [[gnu::cold]] void lose_completion(CompletionQueue& queue, Qpn qpn) noexcept;
 };

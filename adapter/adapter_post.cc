@@ -32,6 +32,12 @@ bool can_reach(const QueuePair& qp, const SendRequest& request) noexcept {
   return request.ah->pd == qp.config.pd && request.ah->attr.port == qp.port && !global;
 }
 
+/// A write of this service may invalidate the key that it names.
+bool ends_target(const ServiceRow& row, const SendOpcodeRule& rule) noexcept {
+  const bool writes = rule.work == SendWork::kMessage && rule.needs_remote_addr;
+  return writes && row.acknowledged && row.waits_for_keys;
+}
+
 void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe) noexcept {
   wqe.dest = request.dest;
   wqe.is_global = wqe.to_group = false;
@@ -60,6 +66,8 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   if (rule->is_atomic() && length != kFetchOperandBytes) return PostResult::kBadAtomic;
   const bool is_inline = (request.flags & kSendInline) != 0;
   if (is_inline && rule->is_read()) return PostResult::kBadOpcode;
+  if ((request.flags & kSendInvalidateTarget) != 0 && !ends_target(*qp.row, *rule))
+    return PostResult::kBadOpcode;
   if (is_inline && length > qp.sq.inline_max()) return PostResult::kInlineTooLong;
   if (length > engine.config.limits.message_bytes_max) return PostResult::kTooLong;
   if (!qp.connected()) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "adapter/verbs.h"
 #include "messages/ids.h"
@@ -50,6 +51,10 @@ struct AdapterLimits {
 struct AdapterConfig {
   Guid guid{};
   uint8_t number = 0;  // of this adapter in its computer: top 4 bits of every key (LAY-STAG)
+  /// Several NICs in one computer (docs/key_migration.md): their numbers, 0 to 15, each once. The adapter
+  /// then has the connection state of the computer (O-34), and each NIC its own list of valid keys. Empty:
+  /// one NIC, `number`.
+  std::vector<uint8_t> nics{};
   AdapterLimits limits{};
   /// Verify the CRC of each cell again. For carriers that do not verify it; CellPort guarantees that they do.
   bool verify_cells = false;

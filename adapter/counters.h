@@ -53,16 +53,59 @@ enum class AdapterCounter : uint8_t {
   kPortDowns,
   kPortExpired,       // a port stayed down longer than QPs wait
   kStandstillsHeard,  // a switch answered that the peer takes no cells
+  // Several NICs in one computer: keys that the arriving NIC does not know (docs/key_migration.md).
+  kKeyQuestions,         // reported to the program component
+  kKeysHandedOver,       // answers: the NIC got the key
+  kKeysInvalid,          // answers: no NIC has the key
+  kKeysWithdrawn,        // handed over, and ended since
+  kKeyCellsHeld,         // kept until an answer came
+  kKeyCellsDiscarded,    // their key was invalid (MIG-STATE-04)
+  kKeyQuestionsLimited,  // cells dropped: kKeyQuestionsPerSecond or kKeyQuestionsMax is reached
+  kKeyHoldFull,          // dropped: no room for a cell that waits, or for a key in the list of the NIC
+  kKeyUnanswered,        // questions without an answer within kKeyAnswerTime
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",      "cells_sent",   "cells_received", "cells_looped",       "bytes_sent",
-          "bytes_received",   "bytes_looped", "drop_other_lid", "drop_port_inactive", "drop_no_qp",
-          "drop_qp_state",    "drop_source",  "drop_qkey",      "drop_pkey",          "drop_management_lane",
-          "drop_multicast",   "drop_xrc_srq", "drop_protocol",  "drop_service",       "drop_segment",
-          "drop_no_recv_wqe", "drop_access",  "drop_length",    "drop_rd_context",    "stash_full",
-          "drop_window",      "qp_errors",    "cq_overruns",    "port_downs",         "port_expired",
-          "standstills_heard"};
+  return {"agent_calls",
+          "cells_sent",
+          "cells_received",
+          "cells_looped",
+          "bytes_sent",
+          "bytes_received",
+          "bytes_looped",
+          "drop_other_lid",
+          "drop_port_inactive",
+          "drop_no_qp",
+          "drop_qp_state",
+          "drop_source",
+          "drop_qkey",
+          "drop_pkey",
+          "drop_management_lane",
+          "drop_multicast",
+          "drop_xrc_srq",
+          "drop_protocol",
+          "drop_service",
+          "drop_segment",
+          "drop_no_recv_wqe",
+          "drop_access",
+          "drop_length",
+          "drop_rd_context",
+          "stash_full",
+          "drop_window",
+          "qp_errors",
+          "cq_overruns",
+          "port_downs",
+          "port_expired",
+          "standstills_heard",
+          "key_questions",
+          "keys_handed_over",
+          "keys_invalid",
+          "keys_withdrawn",
+          "key_cells_held",
+          "key_cells_discarded",
+          "key_questions_limited",
+          "key_hold_full",
+          "key_unanswered"};
 }
 
 enum class QpCounter : uint8_t {

@@ -117,6 +117,22 @@ inline constexpr uint32_t kLoopbackCells = 64;
 /// Cells that a port delivers at a time. Each may be the first of a packet whose window has no memory yet.
 inline constexpr uint32_t kCellsPerReceive = fabric::kFlitsPerReceiveMax;
 static_assert(kLoopbackCells <= kCellsPerReceive);
+
+/// Keys that the arriving NIC does not know (key_questions.h): questions without an answer at a time, and new
+/// questions per second. A computer asks once for each key that moves, so a thousand keys may move in a
+/// second; a peer that guesses keys costs no more than that.
+inline constexpr uint32_t kKeyQuestionsMax = 256;
+inline constexpr uint32_t kKeyQuestionsPerSecond = 1024;
+/// Of these for QPs whose key was invalid within the second, so that guesses leave the rest to others.
+inline constexpr uint32_t kKeyGuessesPerSecond = 128;
+/// QPs that wait for answers, cells that are kept for them, and cells of one QP.
+inline constexpr uint32_t kKeyWaitersMax = 1024;
+inline constexpr uint32_t kKeyCellsMax = 1024;
+inline constexpr uint32_t kKeyCellsPerQp = 256;
+/// Time that the program component may take for an answer. Longer than any pause of its thread that is not a
+/// fault; shorter than the retries of a peer.
+inline constexpr Duration kKeyAnswerTime = 1s;
+
 /// Ports per adapter: port numbers have one byte.
 inline constexpr uint32_t kPortsMax = 255;
 

@@ -34,14 +34,17 @@ class AdapterPort {
   /// @param link      must outlive the port
   /// @param loopback  to QPs of this port (SAN-QP-03)
   /// @param number    1, 2, ...
-  AdapterPort(fabric::CellPort& link, std::unique_ptr<fabric::CellPort> loopback, uint8_t number) noexcept
-      : link_(&link), loopback_(std::move(loopback)), number_(number) {}
+  /// @param nic       number of the NIC whose port it is
+  AdapterPort(fabric::CellPort& link, std::unique_ptr<fabric::CellPort> loopback, uint8_t number,
+              uint8_t nic = 0) noexcept
+      : link_(&link), loopback_(std::move(loopback)), number_(number), nic_(nic) {}
 
   [[nodiscard]] fabric::CellPort& link() const noexcept { return *link_; }
   [[nodiscard]] fabric::CellPort& loopback() const noexcept { return *loopback_; }
   /// The carrier by which cells for `dlid` leave.
   [[nodiscard]] fabric::CellPort& way_to(Lid dlid) const noexcept { return has(dlid) ? *loopback_ : *link_; }
   [[nodiscard]] uint8_t number() const noexcept { return number_; }
+  [[nodiscard]] uint8_t nic() const noexcept { return nic_; }
   /// Valid once known().
   [[nodiscard]] const fabric::CellPortInfo& info() const noexcept { return info_; }
   [[nodiscard]] Lid lid() const noexcept { return info_.lid; }
@@ -93,6 +96,7 @@ class AdapterPort {
   fabric::CellPort* link_;
   std::unique_ptr<fabric::CellPort> loopback_;
   uint8_t number_;
+  uint8_t nic_;
   uint8_t lmc_ = 0;
   uint16_t lid_mask_ = 0xFFFF;  // bits that all its LIDs share
   PortState state_ = PortState::kDown;

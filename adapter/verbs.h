@@ -94,8 +94,12 @@ enum SendFlag : uint32_t {
   kSendSignaled = 1 << 1,
   kSendSolicited = 1 << 2,
   kSendInline = 1 << 3,  // the post copies the data; no LKey needed
+  // RDMA write of an acknowledged service over ports: the key under which it writes ends with its last packet
+  // (MIG-INV-01). The peer refuses this for keys that a Send with invalidate may not name either.
+  kSendInvalidateTarget = 1 << 30,
 };
-inline constexpr uint32_t kSendFlagsAll = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
+inline constexpr uint32_t kSendFlagsAll =
+    kSendFence | kSendSignaled | kSendSolicited | kSendInline | kSendInvalidateTarget;
 
 /// With this bit set, the Q_Key of a work request means the Q_Key of its QP.
 inline constexpr uint32_t kQkeyOfQp = 1U << 31;

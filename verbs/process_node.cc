@@ -26,7 +26,7 @@ constexpr Duration kJoinMax = 1s;
 /// machine, and half the time for which a freed LID is reserved.
 constexpr Duration kLaterMax = 30s;
 /// Entries of a process's page: its counters and its QPs.
-constexpr uint32_t kPageEntries = 2496;
+constexpr uint32_t kPageEntries = 2512;
 /// Descriptors that joining needs: two for the helper thread, one each for page and link, and spare ones for
 /// use during the join.
 constexpr size_t kDescriptors = 8;

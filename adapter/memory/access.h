@@ -53,6 +53,7 @@ struct RemoteGrant {
   uint64_t room = 0;        // bytes from there to the end of the range that the key opens
   uint32_t entry = 0;
   uint32_t binding = 0;   // number of the bind; a key that is bound anew gives another grant
+  uint8_t nic = 0;        // number of the NIC whose list granted it
   bool one_shot = false;  // valid for one operation (SAN-RMP-12)
 };
 

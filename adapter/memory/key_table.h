@@ -114,6 +114,8 @@ class KeyTable {
   [[nodiscard]] uint8_t instance_of(uint32_t index) const noexcept { return slots_[index].instance; }
   /// Index and instance that a key names; empty for keys of other adapters and for indices never taken. O(1).
   [[nodiscard]] std::optional<KeyParts> find(uint32_t key) const noexcept;
+  /// True when the key has this adapter's number.
+  [[nodiscard]] bool is_own(uint32_t key) const noexcept { return (key & ~kPermutedMask) == number_bits_; }
   [[nodiscard]] uint32_t free_count() const noexcept { return keys_ - used_ + resting_; }
   [[nodiscard]] uint32_t size() const noexcept { return keys_; }
 

@@ -82,7 +82,7 @@ struct MemoryTable::RegionPlan {
 };
 
 MemoryTable::MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds)
-    : WindowTable(keys, number, random, pds) {
+    : WindowTable(keys, number, random, pds), number_(number) {
   static_cast<void>(install_fault_handler());
 }
 
@@ -260,11 +260,21 @@ Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& cha
   return describe(index);
 }
 
+template <class Action>
+void MemoryTable::for_computer(Action&& action) {
+  if (computer_ == nullptr) return action(*this);
+  for (uint32_t nic = 0; nic < kNicsMax; ++nic) action(*computer_[nic]);
+}
+
 Refusable<> MemoryTable::confine(PdId pd) {
   if (!pd_unused(pd))
     return Refusal{Reason::kWrongMoment, "confine: something is registered under the protection domain"};
-  confined_.insert(pd);
+  for_computer([pd](MemoryTable& table) { table.confined_.insert(pd); });
   return {};
+}
+
+void MemoryTable::tolerate_gone_memory(GoneMemory* gone) noexcept {
+  for_computer([gone](MemoryTable& table) { table.gone_ = gone; });
 }
 
 /// True when a region would pass from one PD to another, and one of the two belongs to a user process.
@@ -402,6 +412,7 @@ AccessFault MemoryTable::check_remote(const Accessor& who, Rkey key, uint64_t va
          .room = entry.length - offset,
          .entry = found.index,
          .binding = entry.binding,
+         .nic = number_,
          .one_shot = has(entry.rights, Access::kOneShot)};
   return AccessFault::kNone;
 }
@@ -415,22 +426,28 @@ PageWalk MemoryTable::walk_local(const Sge& sge, AccessKind kind) const noexcept
 
 PageWalk MemoryTable::walk_granted(const RemoteGrant& grant, uint64_t begin, uint64_t bytes,
                                    AccessKind kind) const noexcept {
-  const TableEntry& entry = entries().at(grant.entry);
+  const TableEntry& entry = table_of(grant).entries().at(grant.entry);
   return walk_of(entry.backing, entry.length - grant.room + begin, bytes, kind);
 }
 
 void MemoryTable::finish_remote(const RemoteGrant& grant) noexcept {
   if (!grant.one_shot) [[likely]]
     return;
-  TableEntry& entry = entries().at(grant.entry);
+  TptEntries& of = table_of(grant).entries();
+  TableEntry& entry = of.at(grant.entry);
   if (!entry.valid || entry.binding != grant.binding) return;
   entry.valid = false;
   entry.touched = true;
   end_grants();
+  if (entry.adopted) {
+    of.tell_used(entry.region);
+  } else {
+    of.end_elsewhere(grant.entry);
+  }
 }
 
 bool MemoryTable::still_bound(const RemoteGrant& grant) const noexcept {
-  return grant.binding != 0 && entries().at(grant.entry).binding == grant.binding;
+  return grant.binding != 0 && table_of(grant).entries().at(grant.entry).binding == grant.binding;
 }
 
 std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
@@ -459,7 +476,7 @@ std::optional<TptEntry> MemoryTable::query(uint32_t key) const noexcept {
 std::optional<MemoryRange> MemoryTable::own_range(PdId pd, Rkey key) const noexcept {
   TptEntries::Admitted found;
   const AccessFault fault = entries().admit(pd, key.value(), EntryType::kWindow, found);
-  if (fault != AccessFault::kNone || found.entry == nullptr) return std::nullopt;
+  if (fault != AccessFault::kNone || found.entry == nullptr || found.entry->adopted) return std::nullopt;
   const TableEntry& entry = *found.entry;
   const bool of_region = entry.one_key || entry.implicit != kNoEntry;
   const TableEntry& region = entry.one_key ? entry : entries().at(entry.region);
@@ -478,6 +495,47 @@ void MemoryTable::show_range(uint32_t key, uint64_t& start, uint64_t& length) co
   if (entry == nullptr) return;
   start = entry->start;
   length = entry->length;
+}
+
+bool MemoryTable::has_key(uint32_t key) const noexcept {
+  uint32_t index = 0;
+  return entries().find_present(key, index) != nullptr;
+}
+
+std::optional<KeyEntry> MemoryTable::hand_out(uint32_t key) noexcept {
+  return entries().hand_out(key);
+}
+
+bool MemoryTable::adopt(const KeyEntry& key) {
+  end_grants();
+  return entries().adopt(key);
+}
+
+bool MemoryTable::disown(uint32_t key) noexcept {
+  end_grants();
+  return entries().disown(key);
+}
+
+void MemoryTable::use_up(uint32_t key) noexcept {
+  uint32_t index = 0;
+  TableEntry* entry = entries().find_present(key, index);
+  if (entry == nullptr || !entry->valid) return;
+  entry->valid = false;
+  entry->touched = true;
+  end_grants();
+  entries().end_elsewhere(index);
+}
+
+uint32_t MemoryTable::adopted_count() const noexcept {
+  return entries().adopted_count();
+}
+
+void MemoryTable::list_keys(KeyVisitor& visit) const {
+  entries().for_each_key([&](const KeyEntry& key) { visit.see(key); });
+}
+
+void MemoryTable::report_ends_to(KeyEnds* ends) noexcept {
+  entries().report_ends_to(ends);
 }
 
 bool MemoryTable::pd_unused(PdId pd) const noexcept {

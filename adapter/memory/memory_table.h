@@ -12,6 +12,7 @@
 #include "adapter/memory/access.h"
 #include "adapter/memory/address_table.h"
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/memory/key_entry.h"
 #include "adapter/memory/translation.h"
 #include "adapter/memory/window_table.h"
 #include "adapter/verbs.h"
@@ -91,6 +92,15 @@ class KeyWatcher {
   ~KeyWatcher() = default;
 };
 
+/// Sees the keys of a list, one after the other.
+class KeyVisitor {
+ public:
+  virtual void see(const KeyEntry& key) = 0;
+
+ protected:
+  ~KeyVisitor() = default;
+};
+
 /// Is informed of accesses to memory that has gone, if such accesses succeed.
 class GoneMemory {
  public:
@@ -106,7 +116,7 @@ class GoneMemory {
 class MemoryTable final : public WindowTable {
  public:
   /// @param keys   most entries, regions and windows together
-  /// @param number adapter number, the top four bits of each key (LAY-STAG)
+  /// @param number number of the NIC, the top four bits of each key (LAY-STAG)
   /// @param pds    PDs with preallocated room; further ones allocate memory
   MemoryTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds = 0);
 
@@ -158,7 +168,8 @@ class MemoryTable final : public WindowTable {
   /// Null (initially): an access to memory that has gone fails. Otherwise it succeeds as on hardware, which
   /// pins the pages: bytes written there are dropped, bytes that a peer reads there are zero, and `gone` is
   /// informed. A work request that sends from there still fails, because its bytes are gone.
-  void tolerate_gone_memory(GoneMemory* gone) noexcept { gone_ = gone; }
+  /// Holds for the tables of all NICs of the computer.
+  void tolerate_gone_memory(GoneMemory* gone) noexcept;
 
   /// Checks one data segment (TPT-LOCAL-02a-f). On kNone `at` is the place of its bytes, or null when they
   /// lie in pages.
@@ -217,6 +228,31 @@ class MemoryTable final : public WindowTable {
   /// The entry of a local or remote key, in any PD; empty for old keys and free entries. For tools and tests.
   [[nodiscard]] std::optional<TptEntry> query(uint32_t key) const noexcept;
 
+  // ---- keys that move between the NICs of a computer (docs/key_migration.md) --------------------
+  /// Number of the NIC whose list this is.
+  [[nodiscard]] uint8_t number() const noexcept { return number_; }
+  /// The tables of the computer, by NIC number; outlives this table. A grant may then be used with any of
+  /// them.
+  void join(MemoryTable* const* computer) noexcept { computer_ = computer; }
+  /// True when the list has the key: one of its own, or one that was handed over.
+  [[nodiscard]] bool has_key(uint32_t key) const noexcept;
+  /// The whole entry of a key of this NIC that serves now, for other NICs; empty for all others. `ends` of
+  /// report_ends_to() is told when it ends.
+  [[nodiscard]] std::optional<KeyEntry> hand_out(uint32_t key) noexcept;
+  /// Takes a key of another NIC into the list. False when the table is full. Allocates.
+  [[nodiscard]] bool adopt(const KeyEntry& key);
+  /// Drops a key of another NIC. False when the list does not have it.
+  bool disown(uint32_t key) noexcept;
+  /// The one operation of a key was executed through another NIC: the key ends here too (SAN-RMP-12).
+  void use_up(uint32_t key) noexcept;
+  /// Keys of other NICs in the list.
+  [[nodiscard]] uint32_t adopted_count() const noexcept;
+  /// Calls `visit(entry)` for every valid key of this NIC: the list that the program component asks for
+  /// (MIG-STATE-02). O(entries).
+  void list_keys(KeyVisitor& visit) const;
+  /// `ends` outlives the table's last change.
+  void report_ends_to(KeyEnds* ends) noexcept;
+
   /// First address and bytes of the entry that a key names, for failure texts. Without such an entry nothing
   /// is changed.
   [[gnu::cold]] void show_range(uint32_t key, uint64_t& start, uint64_t& length) const noexcept;
@@ -270,6 +306,18 @@ class MemoryTable final : public WindowTable {
     return watcher_ == nullptr || watcher_->may_end(describe(index).rkey);
   }
 
+  template <class Action>
+  void for_computer(Action&& action);
+  /// The table that gave a grant.
+  [[nodiscard]] MemoryTable& table_of(const RemoteGrant& grant) noexcept {
+    return computer_ == nullptr ? *this : *computer_[grant.nic];
+  }
+  [[nodiscard]] const MemoryTable& table_of(const RemoteGrant& grant) const noexcept {
+    return computer_ == nullptr ? *this : *computer_[grant.nic];
+  }
+
+  uint8_t number_;
+  MemoryTable* const* computer_ = nullptr;
   GoneMemory* gone_ = nullptr;
   KeyWatcher* watcher_ = nullptr;
   std::unordered_set<PdId, StrongIdHash> confined_;  // PDs of user processes

@@ -20,7 +20,7 @@ void TptEntries::give_room(Room& room) noexcept {
 TptEntries::~TptEntries() {
   for (uint32_t index = 0; index < entries_.size(); ++index) {
     const TableEntry& entry = entries_[index];
-    if (entry.taken && entry.type == EntryType::kRegion) drop(entry.backing);
+    if (entry.taken && entry.type == EntryType::kRegion && !entry.adopted) drop(entry.backing);
   }
 }
 
@@ -39,6 +39,7 @@ uint32_t TptEntries::take(const TableEntry& as) {
 }
 
 void TptEntries::release(uint32_t index) noexcept {
+  end_elsewhere(index);
   TableEntry& entry = entries_[index];
   if (entry.type == EntryType::kRegion) drop(entry.backing);
   --used_by_pd_[entry.pd.value()];
@@ -48,6 +49,7 @@ void TptEntries::release(uint32_t index) noexcept {
 }
 
 void TptEntries::move_to(PdId pd, uint32_t index) {
+  end_elsewhere(index);
   if (pd.value() >= used_by_pd_.size()) used_by_pd_.resize(pd.value() + 1U);
   TableEntry& entry = entries_[index];
   --used_by_pd_[entry.pd.value()];
@@ -56,6 +58,7 @@ void TptEntries::move_to(PdId pd, uint32_t index) {
 }
 
 void TptEntries::renew(uint32_t index) noexcept {
+  end_elsewhere(index);
   keys_.renew(index);
   entries_[index].tag = keys_.instance_of(index);
 }
@@ -76,6 +79,7 @@ AccessFault TptEntries::why_not(PdId pd, uint32_t key, EntryType type) const noe
 }
 
 AccessFault TptEntries::find_taken(PdId pd, uint32_t key, EntryType type, uint32_t& out) const noexcept {
+  if (!is_own(key)) return AccessFault::kNotValid;  // also if it was handed over: it is changed at its NIC
   const uint32_t index = present(key);
   const bool is_old = index == kNoEntry;
   std::optional<KeyParts> parts = is_old ? keys_.find_chosen(key) : std::nullopt;
@@ -118,6 +122,7 @@ bool TptEntries::take_block(uint32_t index) {
 }
 
 void TptEntries::set_key(uint32_t index, Rkey key) noexcept {
+  end_elsewhere(index);
   TableEntry& entry = entries_[index];
   if (entry.kind == WindowKind::kType2) {
     keys_.choose({index, static_cast<uint8_t>(key.value())});
@@ -129,6 +134,7 @@ void TptEntries::set_key(uint32_t index, Rkey key) noexcept {
 }
 
 AccessFault TptEntries::check_bind(PdId pd, const BindRequest& request, Admitted& region) const noexcept {
+  if (!is_own(request.region.value())) return AccessFault::kNotValid;  // window and region are of one NIC
   const AccessFault fault = admit(pd, request.region.value(), EntryType::kRegion, region);
   if (fault != AccessFault::kNone) return fault;
   if (!has(region.entry->rights, Access::kWindowBind)) return AccessFault::kNoWindowBind;
@@ -153,6 +159,7 @@ void TptEntries::bind(uint32_t window, const Admitted& region, const BindRequest
 }
 
 void TptEntries::unbind(uint32_t window) noexcept {
+  end_elsewhere(window);
   TableEntry& entry = entries_[window];
   if (entry.region != kNoEntry && entry.implicit == kNoEntry) {
     --entries_[entry.region].tied;
@@ -165,6 +172,71 @@ void TptEntries::unbind(uint32_t window) noexcept {
   entry.start = entry.length = 0;
   entry.backing = {};
   entry.rights = Access::kNone;
+}
+
+std::optional<KeyEntry> TptEntries::describe_key(uint32_t key) const noexcept {
+  if (!is_own(key)) return std::nullopt;
+  const uint32_t index = present(key);
+  if (index == kNoEntry || !entries_[index].valid || entries_[index].adopted) return std::nullopt;
+  const TableEntry& entry = entries_[index];
+  return KeyEntry{.key = key,
+                  .start = entry.start,
+                  .length = entry.length,
+                  .pd = entry.pd,
+                  .rights = entry.rights,
+                  .type = entry.type,
+                  .kind = entry.kind,
+                  .serves_qp = entry.kind == WindowKind::kType2 ? Qpn(entry.tied) : Qpn(),
+                  .one_key = entry.one_key,
+                  .touched = entry.touched,
+                  .binding = entry.binding,
+                  .translation = entry.backing.translation,
+                  .origin = entry.backing.origin};
+}
+
+std::optional<KeyEntry> TptEntries::hand_out(uint32_t key) noexcept {
+  std::optional<KeyEntry> out = describe_key(key);
+  if (out) entries_[present(key)].handed = true;
+  return out;
+}
+
+bool TptEntries::adopt(const KeyEntry& key) {
+  disown(key.key);
+  if (is_own(key.key) || free_count() == 0) return false;
+  const uint32_t index = take({.pd = key.pd});
+  TableEntry& entry = entries_[index];
+  entry.tag = kAdoptedTag;
+  entry.start = key.start;
+  entry.length = key.length;
+  entry.backing = {.translation = key.translation, .origin = key.origin};
+  entry.rights = key.rights;
+  entry.region = key.key;
+  entry.tied = key.kind == WindowKind::kType2 ? key.serves_qp.value() : 0;
+  entry.binding = key.binding;
+  entry.type = key.type;
+  entry.kind = key.kind;
+  entry.one_key = key.one_key;
+  entry.touched = key.touched;
+  entry.adopted = true;
+  entry.valid = true;
+  // The translation is the originator's: it lasts as long as this copy, and this table does not count it.
+  adopted_.emplace(key.key, index);
+  return true;
+}
+
+bool TptEntries::disown(uint32_t key) noexcept {
+  const auto found = adopted_.find(key);
+  if (found == adopted_.end()) return false;
+  const uint32_t index = found->second;
+  adopted_.erase(found);
+  entries_[index].backing = {};  // not ours to free
+  release(index);
+  return true;
+}
+
+void TptEntries::tell_end(uint32_t index) noexcept {
+  entries_[index].handed = false;
+  if (ends_ != nullptr) ends_->key_ended(keys_.key_of(index));
 }
 
 AccessFault TptEntries::find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept {

@@ -5,11 +5,13 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "adapter/memory/access.h"
 #include "adapter/memory/chunked_table.h"
+#include "adapter/memory/key_entry.h"
 #include "adapter/memory/key_table.h"
 #include "adapter/memory/translation.h"
 #include "adapter/verbs.h"
@@ -66,6 +68,8 @@ struct Backing {
 };
 
 inline constexpr uint16_t kChosenTag = 0x100;
+/// Tag of an entry for a key of another NIC: no key of this NIC has it.
+inline constexpr uint16_t kAdoptedTag = 0x200;
 
 /// One region or window. One cache line, because a check reads one entry.
 struct alignas(64) TableEntry {
@@ -74,7 +78,7 @@ struct alignas(64) TableEntry {
   Backing backing{};
   PdId pd{};
   Access rights = Access::kNone;
-  uint32_t region = kNoEntry;    // window: the region it is bound to
+  uint32_t region = kNoEntry;    // window: the region it is bound to; entry of another NIC's key: that key
   uint32_t tied = 0;             // region: explicit windows bound to it; type-2 window: its QP
   uint32_t implicit = kNoEntry;  // region: its implicit window; implicit window: itself
   uint32_t binding = 0;          // window, region with one key: number of the bind; 0: not bound
@@ -87,6 +91,8 @@ struct alignas(64) TableEntry {
   bool one_key : 1 = false;     // region: its LKey is also its RKey; `rights` include the remote ones
   bool filled : 1 = false;      // region: a registration was executed with its present key
   bool touched : 1 = false;     // window: its one operation was executed
+  bool handed : 1 = false;      // other NICs have a copy, which must end with it (MIG-INV-03)
+  bool adopted : 1 = false;     // a copy: the key is another NIC's
 
   [[nodiscard]] uint8_t instance() const noexcept { return static_cast<uint8_t>(tag); }
   /// True when it may be used as this type. A region with one key also serves peers, as a window does.
@@ -162,12 +168,49 @@ class TptEntries {
   }
 
   /// The entry with this present key, taken or not; kNoEntry when there is none. Keys with a chosen instance
-  /// are searched if no permuted key matches.
+  /// and keys of other NICs are searched if no permuted key matches.
   [[nodiscard]] uint32_t present(uint32_t key) const noexcept {
     const std::optional<KeyParts> parts = keys_.find(key);
     if (parts && entries_[parts->index].tag == parts->instance) [[likely]]
       return parts->index;
-    return present_chosen(key);
+    return is_own(key) ? present_chosen(key) : adopted(key);
+  }
+  /// True for a key with this NIC's number. Only such keys can be bound, invalidated or registered here.
+  [[nodiscard]] bool is_own(uint32_t key) const noexcept { return keys_.is_own(key); }
+
+  // ---- keys that move between the NICs of a computer (docs/key_migration.md) --------------------
+  /// The whole entry of a key of this NIC that serves now; empty for other keys. Marks the entry, so that
+  /// its end is reported.
+  [[nodiscard]] std::optional<KeyEntry> hand_out(uint32_t key) noexcept;
+  /// The same without the mark.
+  [[nodiscard]] std::optional<KeyEntry> describe_key(uint32_t key) const noexcept;
+  /// Adds a key of another NIC, or replaces its entry. False when the table is full. Allocates.
+  [[nodiscard]] bool adopt(const KeyEntry& key);
+  /// Drops a key of another NIC. False when the table does not have it.
+  bool disown(uint32_t key) noexcept;
+  /// The entry of a key of another NIC; kNoEntry when it was not handed over.
+  [[nodiscard]] uint32_t adopted(uint32_t key) const noexcept {
+    const auto found = adopted_.find(key);
+    return found == adopted_.end() ? kNoEntry : found->second;
+  }
+  [[nodiscard]] uint32_t adopted_count() const noexcept { return static_cast<uint32_t>(adopted_.size()); }
+  /// Calls `visit(entry)` for every key of this NIC that serves now.
+  template <class Visit>
+  void for_each_key(Visit&& visit) const {
+    for (uint32_t index = 0; index < entries_.size(); ++index) {
+      if (!entries_[index].valid || entries_[index].adopted) continue;
+      visit(*describe_key(keys_.key_of(index)));
+    }
+  }
+  void report_ends_to(KeyEnds* ends) noexcept { ends_ = ends; }
+  /// The entry ends or changes: the other NICs that have its key must drop it first.
+  void end_elsewhere(uint32_t index) noexcept {
+    if (entries_[index].handed) [[unlikely]]
+      tell_end(index);
+  }
+  /// The one operation of a key that is not this NIC's was executed here.
+  void tell_used(uint32_t key) noexcept {
+    if (ends_ != nullptr) ends_->key_used(key);
   }
   /// Checks a to d: valid, type, PD, instance. Unbound windows are not valid.
   AccessFault admit(PdId pd, uint32_t key, EntryType type, Admitted& out) const noexcept {
@@ -191,8 +234,10 @@ class TptEntries {
   AccessFault find_reserved(PdId pd, Lkey key, uint32_t& out) const noexcept;
   /// Entry of a present key, in any PD.
   [[nodiscard]] const TableEntry* find_present(uint32_t key, uint32_t& index) const noexcept;
+  /// The same for a caller that may change the entry: not for keys of other NICs.
   [[nodiscard]] TableEntry* find_present(uint32_t key, uint32_t& index) noexcept {
-    return std::as_const(*this).find_present(key, index) != nullptr ? &entries_[index] : nullptr;
+    const bool found = is_own(key) && std::as_const(*this).find_present(key, index) != nullptr;
+    return found ? &entries_[index] : nullptr;
   }
 
   /// Checks whether `request` can be bound to a window of `pd`. Changes nothing.
@@ -221,6 +266,7 @@ class TptEntries {
 
  private:
   [[nodiscard, gnu::cold]] uint32_t present_chosen(uint32_t key) const noexcept;
+  [[gnu::cold]] void tell_end(uint32_t index) noexcept;
   /// The check of a to d that fails for `key`, which is not the present key of any entry.
   [[nodiscard, gnu::cold]] AccessFault why_not(PdId pd, uint32_t key, EntryType type) const noexcept;
   /// Checks b to d, and that the entry is taken.
@@ -232,6 +278,8 @@ class TptEntries {
   ChunkedTable<TableEntry> entries_;
   ChunkedTable<TableEntry>::Chunk spare_;  // memory for the next chunk, if supplied
   std::vector<uint32_t> used_by_pd_;
+  std::unordered_map<uint32_t, uint32_t> adopted_;  // entries of other NICs' keys
+  KeyEnds* ends_ = nullptr;
   uint64_t page_entries_ = 0;  // entries of the translations in use
   uint64_t page_entries_max_ = std::numeric_limits<uint64_t>::max();
   uint32_t bindings_ = 0;  // number of binds so far

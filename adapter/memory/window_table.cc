@@ -40,7 +40,7 @@ Refusable<> WindowTable::dealloc_rkey(Rkey key) {
     return Refusal{Reason::kNoSuchKey, "dealloc_rkey: not an allocated RKey"};
   if (entries_->is_implicit(index))
     return Refusal{Reason::kBusy, "dealloc_rkey: the key belongs to a region; deregister that"};
-  ++revision_;
+  end_grants();
   entries_->unbind(index);
   entries_->release(index);
   return {};
@@ -99,7 +99,7 @@ AccessFault WindowTable::bind_type1(uint32_t window, const BindRequest& request)
     const AccessFault fault = entries_->check_bind(entries_->at(window).pd, request, region);
     if (fault != AccessFault::kNone) return fault;
   }
-  ++revision_;
+  end_grants();
   entries_->unbind(window);
   entries_->set_key(window, request.window);
   if (region.entry != nullptr) entries_->bind(window, region, request);
@@ -130,7 +130,7 @@ AccessFault WindowTable::unbind_rkey(PdId pd, Rkey key) noexcept {
   uint32_t window = 0;
   const AccessFault fault = find_explicit(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
-  ++revision_;
+  end_grants();
   entries_->unbind(window);
   return AccessFault::kNone;
 }
@@ -139,7 +139,7 @@ AccessFault WindowTable::destroy_window(PdId pd, Rkey key) noexcept {
   uint32_t window = 0;
   const AccessFault fault = find_explicit(pd, key, window);
   if (fault != AccessFault::kNone) return fault;
-  ++revision_;
+  end_grants();
   entries_->unbind(window);
   entries_->release(window);
   return AccessFault::kNone;
@@ -153,7 +153,7 @@ AccessFault WindowTable::rebind_window(PdId pd, const BindRequest& request, Rkey
   TptEntries::Admitted region;
   if (request.length != 0) fault = entries_->check_bind(pd, request, region);
   if (fault != AccessFault::kNone) return fault;
-  ++revision_;
+  end_grants();
   entries_->unbind(window);
   entries_->renew(window);
   if (region.entry != nullptr) entries_->bind(window, region, request);
@@ -171,7 +171,7 @@ AccessFault WindowTable::invalidate(const Accessor& who, Rkey key) noexcept {
   if (!entry.serves(who.qpn)) return AccessFault::kWrongQp;
   if (entries_->is_implicit(window) && entries_->at(entry.region).by_request)
     return invalidate_region(who.pd, Lkey(entries_->key_of(entry.region)));
-  ++revision_;
+  end_grants();
   entries_->unbind(window);
   return AccessFault::kNone;
 }
@@ -186,13 +186,15 @@ AccessFault WindowTable::invalidate_for_peer(const Accessor& who, Rkey key) noex
 }
 
 AccessFault WindowTable::invalidate_region(PdId pd, Lkey key) noexcept {
+  if (!entries_->is_own(key.value())) return AccessFault::kNotValid;
   TptEntries::Admitted found;
   const AccessFault fault = entries_->admit(pd, key.value(), EntryType::kRegion, found);
   if (fault != AccessFault::kNone) return fault;
   TableEntry& region = entries_->at(found.index);
   if (!region.by_request) return AccessFault::kWrongType;
   if (region.has_windows()) return AccessFault::kAlreadyBound;
-  ++revision_;
+  end_grants();
+  entries_->end_elsewhere(found.index);
   region.valid = false;
   entries_->set_aside(region);
   if (region.implicit != kNoEntry) entries_->unbind(region.implicit);

@@ -76,9 +76,11 @@ class WindowTable {
 
   /// Steps whenever a grant may have ended: a region or key was retired, unbound, invalidated or used up.
   /// While it has not changed, a grant may be used again within its room (decisions P8).
-  [[nodiscard]] uint64_t revision() const noexcept { return revision_; }
+  [[nodiscard]] uint64_t revision() const noexcept { return *revision_; }
   /// Grants may have ended for a reason outside this table: all accesses are checked again.
-  void end_grants() noexcept { ++revision_; }
+  void end_grants() noexcept { ++*revision_; }
+  /// The tables of a computer's NICs have one revision, which outlives them. Not 0.
+  void count_revisions_in(uint64_t& revision) noexcept { revision_ = &revision; }
 
   /// True when the next registration would allocate memory that was not supplied (adapter/supplies.h).
   [[nodiscard]] bool lacks_room() const noexcept;
@@ -103,7 +105,8 @@ class WindowTable {
   [[nodiscard]] AccessFault find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept;
 
   std::unique_ptr<TptEntries> entries_;
-  uint64_t revision_ = 1;
+  uint64_t own_revision_ = 1;
+  uint64_t* revision_ = &own_revision_;
 };
 
 }  // namespace weft::adapter

@@ -1,5 +1,7 @@
 #include "adapter/queues/qp_lifecycle.h"
 
+#include "adapter/key_questions.h"
+
 namespace weft::adapter {
 namespace {
 
@@ -15,6 +17,7 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
 }
 
 void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
+  if ((qp.watch & kWatchKey) != 0) engine.questions->forget(qp);
   engine.stash.drop_all(qp.rx);
   qp.rx.packets.clear(engine.rx_chunks);
   if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();

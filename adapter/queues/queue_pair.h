@@ -124,6 +124,7 @@ enum class ResponderFault : uint8_t {
   kLocalAccess,   // the receive WQE names memory that may not be used
   kPacketCrc,
   kViolation,  // cells that contradict each other
+  kAwaitsKey,  // no refusal: the key may be another NIC's, and the cell is taken again when that is known
   kCount,
 };
 
@@ -392,7 +393,13 @@ struct QpLink {
 
 /// Events that QueuePair::watch waits for. In RTR: the first cell. With kRearm: a peer that is ready to
 /// migrate. After a migration: a peer that has followed.
-enum QpWatch : uint8_t { kWatchFirstCell = 1 << 0, kWatchPeerArmed = 1 << 1, kWatchPeerFollows = 1 << 2 };
+/// While a packet waits for a key: every cell (KeyQuestions).
+enum QpWatch : uint8_t {
+  kWatchFirstCell = 1 << 0,
+  kWatchPeerArmed = 1 << 1,
+  kWatchPeerFollows = 1 << 2,
+  kWatchKey = 1 << 3
+};
 
 /// The fields that a message needs are in few cache lines. Each line begins with fields that are prefetched
 /// together, because with thousands of QPs they come from memory.
@@ -445,6 +452,7 @@ class alignas(kCacheLineBytes) QueuePair {
   alignas(kCacheLineBytes) QpPath path{};
   Service* service = nullptr;                   // the object that runs it
   std::unique_ptr<ServiceState> kept;           // that object's state for this QP
+  MemoryTable* memory = nullptr;                // valid keys of the NIC that its cells arrive at
   alignas(kCacheLineBytes) QpLink send_link{};  // in lists of QPs with something to send
   QpLink ack_link{};                            // in lists of QPs that owe an acknowledgement
   RecvSlots taken;  // WQEs of messages that have begun to arrive, in order of completion

@@ -127,7 +127,7 @@ AccessFault CellWriter::check_list(PdId pd, std::span<const Sge> list, AccessKin
   for (const Sge& sge : list) {
     std::byte* at = nullptr;
     if (sge.length == 0) continue;
-    const AccessFault fault = engine_.memory.check_local(pd, sge, kind, at);
+    const AccessFault fault = engine_.tables.of(sge.lkey.value()).check_local(pd, sge, kind, at);
     if (fault == AccessFault::kNone) continue;
     engine_.faults.add(fault);
     return fault;
@@ -140,7 +140,7 @@ bool CellWriter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) no
   if ((request.flags & kSendInline) != 0) return true;
   const Sge& first = *qp.sq.sges(wqe);
   if (request.sge_count == 1 && first.length != 0) [[likely]] {
-    const uint64_t revision = engine_.memory.revision();
+    const uint64_t revision = engine_.revision;
     const bool reads = kind == AccessKind::kLocalRead;
     KnownRange* known = reads && qp.rx.order != nullptr ? &qp.rx.order->source : nullptr;
     request.revision = revision;
@@ -149,12 +149,13 @@ bool CellWriter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) no
       if (request.single_at != nullptr) [[likely]]
         return true;
     }
-    const AccessFault fault = engine_.memory.check_local(qp.config.pd, first, kind, request.single_at);
+    const MemoryTable& list = engine_.tables.of(first.lkey.value());
+    const AccessFault fault = list.check_local(qp.config.pd, first, kind, request.single_at);
     if (fault != AccessFault::kNone) [[unlikely]] {
       engine_.faults.add(fault);
       return false;
     }
-    if (known != nullptr) known->learn(engine_.memory, first, request.single_at);
+    if (known != nullptr) known->learn(list, first, request.single_at);
     return true;
   }
   return check_list(qp.config.pd, {qp.sq.sges(wqe), request.sge_count}, kind) == AccessFault::kNone;
@@ -179,7 +180,8 @@ const Sge* CellWriter::find_bad(PdId pd, std::span<const Sge> list, AccessKind k
 
 AccessFault CellWriter::fault_of(PdId pd, const Sge* segment, AccessKind kind) const noexcept {
   std::byte* at = nullptr;
-  return segment == nullptr ? AccessFault::kNone : engine_.memory.check_local(pd, *segment, kind, at);
+  return segment == nullptr ? AccessFault::kNone
+                            : engine_.tables.of(segment->lkey.value()).check_local(pd, *segment, kind, at);
 }
 
 AccessFault CellWriter::gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
@@ -191,11 +193,11 @@ AccessFault CellWriter::gather(QueuePair& qp, const TxPacket& packet, uint64_t o
   }
   const Sge* sge = qp.sq.sges(packet.wqe);
   if (wqe.sge_count == 1 && !to.empty()) [[likely]] {
-    if (wqe.revision != engine_.memory.revision()) {
-      const AccessFault fault =
-          engine_.memory.check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
+    if (wqe.revision != engine_.revision) {
+      const AccessFault fault = engine_.tables.of(sge->lkey.value())
+                                    .check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
       if (fault != AccessFault::kNone) return fault;
-      wqe.revision = engine_.memory.revision();
+      wqe.revision = engine_.revision;
     }
     const auto copy = [&](const std::byte* from, uint64_t bytes) {
       crc = crc_copy_guarded(crc, to.data(), from, bytes);
@@ -204,24 +206,35 @@ AccessFault CellWriter::gather(QueuePair& qp, const TxPacket& packet, uint64_t o
       return MemoryTable::touch(copy, wqe.single_at + offset, to.size());
   }
   std::byte* at = to.data();
-  return for_each_piece(engine_.memory, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
+  return for_each_piece(engine_.tables, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
                         AccessKind::kLocalRead, [&](const std::byte* piece, uint64_t bytes) {
                           crc = crc_copy_guarded(crc, at, piece, bytes);
                           at += bytes;
                         });
 }
 
-AccessFault CellWriter::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
-                                std::span<const std::byte> from) noexcept {
+template <class Memory>
+AccessFault CellWriter::scatter_by(const Memory& memory, PdId pd, std::span<const Sge> list, uint64_t offset,
+                                   std::span<const std::byte> from) noexcept {
   const std::byte* data = from.data();
-  const AccessFault fault = for_each_piece(engine_.memory, pd, list, {offset, from.size()},
-                                           AccessKind::kLocalWrite, [&](std::byte* piece, uint64_t bytes) {
+  const AccessFault fault = for_each_piece(memory, pd, list, {offset, from.size()}, AccessKind::kLocalWrite,
+                                           [&](std::byte* piece, uint64_t bytes) {
                                              copy_guarded(piece, data, bytes);
                                              data += bytes;
                                            });
   if (fault != AccessFault::kNone) [[unlikely]]
     engine_.faults.add(fault);
   return fault;
+}
+
+AccessFault CellWriter::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
+                                std::span<const std::byte> from) noexcept {
+  return scatter_by(engine_.tables, pd, list, offset, from);
+}
+
+AccessFault CellWriter::place_response(const QueuePair& qp, std::span<const Sge> list, uint64_t offset,
+                                       std::span<const std::byte> from) noexcept {
+  return scatter_by(*qp.memory, qp.config.pd, list, offset, from);
 }
 
 AccessFault CellWriter::place_received(RecvQueue& queue, RecvSlot wqe, uint64_t offset,
@@ -288,7 +301,7 @@ CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
     parts.put(uint32_t{wire_pkey(qp.pkey)} << 16);
   }
   if (xrc) parts.put(wqe.srq);
-  if (idata) parts.put(packet.invalidates ? wqe.rkey.value() : wqe.imm);
+  if (idata) parts.put(wqe.rule->invalidates ? wqe.rkey.value() : wqe.imm);
   uint32_t crc = parts.crc();
   const AccessFault fault = gather(qp, packet, uint64_t{packet.offset} + begin, {parts.at(), bytes}, crc);
   if (fault != AccessFault::kNone) [[unlikely]] {

@@ -65,6 +65,9 @@ class CellWriter {
   /// which it stopped.
   [[nodiscard]] AccessFault scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                                     std::span<const std::byte> from) noexcept;
+  /// The same for a response that has arrived: by the list of the NIC at which it arrived (MIG-READ-01).
+  [[nodiscard]] AccessFault place_response(const QueuePair& qp, std::span<const Sge> list, uint64_t offset,
+                                           std::span<const std::byte> from) noexcept;
 
   /// Copies payload to its place in a receive WQE. The first call for a WQE checks all its segments, so that
   /// nothing is stored when one of them is faulty (TPT-LOCAL-03).
@@ -72,6 +75,9 @@ class CellWriter {
                                            std::span<const std::byte> from) noexcept;
 
  private:
+  template <class Memory>
+  [[nodiscard]] AccessFault scatter_by(const Memory& memory, PdId pd, std::span<const Sge> list,
+                                       uint64_t offset, std::span<const std::byte> from) noexcept;
   /// The first faulty segment, else the first one.
   [[gnu::cold, nodiscard]] const Sge* find_bad(PdId pd, std::span<const Sge> list,
                                                AccessKind kind) const noexcept;

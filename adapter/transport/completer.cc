@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/path_migration.h"
 #include "adapter/transport/rnr_timer.h"
@@ -307,14 +308,16 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     return fail_packet(qp, number, {Reason::kPeerBadResponse});
   }
   const SendWqe& wqe = qp.sq.at(packet.wqe);
+  if (engine_.questions != nullptr && awaits_key(qp, packet, cell)) [[unlikely]]
+    return;
   std::span<const std::byte> data = cell.payload;
   uint64_t value = 0;
   if (atomic) {  // a number: stored in the byte order of this host
     value = load_be<uint64_t>(data.data());
     data = std::as_bytes(std::span(&value, 1));
   }
-  const AccessFault fault = writer_.scatter(qp.config.pd, {qp.sq.sges(packet.wqe), wqe.sge_count},
-                                            uint64_t{packet.offset} + begin, data);
+  const AccessFault fault = writer_.place_response(qp, {qp.sq.sges(packet.wqe), wqe.sge_count},
+                                                   uint64_t{packet.offset} + begin, data);
   if (fault != AccessFault::kNone) [[unlikely]] {
     const Sge* segment = writer_.find_bad_segment(qp, packet.wqe, AccessKind::kLocalWrite);
     return fail_packet(qp, number, {local_reason(fault), segment});
@@ -328,6 +331,17 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   const bool gap = number >= tx.first && cell.has(kCellLast) && packet.arrived != cell_mask(packet.cells);
   if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
     repeat(qp, number, 1);
+}
+
+/// A response has arrived at a NIC that does not know a key of its memory: the cell waits (MIG-READ-01).
+bool Completer::awaits_key(QueuePair& qp, const TxPacket& packet, const CellView& cell) noexcept {
+  const std::span<const Sge> list{qp.sq.sges(packet.wqe), qp.sq.at(packet.wqe).sge_count};
+  const auto unknown = std::find_if(list.begin(), list.end(), [&](const Sge& sge) {
+    return sge.length != 0 && engine_.questions->may_ask(qp, sge.lkey.value());
+  });
+  if (unknown == list.end()) return false;
+  (void)engine_.questions->wait(qp, cell, unknown->lkey.value());
+  return true;
 }
 
 void Completer::made_progress(QueuePair& qp) noexcept {

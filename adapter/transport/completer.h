@@ -67,6 +67,8 @@ class Completer {
   void take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
   void take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept;
   void repair_gaps(QueuePair& qp) noexcept;
+  [[nodiscard, gnu::cold]] bool awaits_key(QueuePair& qp, const TxPacket& packet,
+                                           const CellView& cell) noexcept;
   void made_progress(QueuePair& qp) noexcept;
   void repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept;
   void wait_on(QueuePair& qp) noexcept;

@@ -53,7 +53,8 @@ bool take_alternate(Engine& engine, QueuePair& qp) noexcept {
   attr.sl = to.sl;
   attr.pkey_index = to.pkey_index;
   attr.ack_timeout = to.ack_timeout;
-  attr.port = qp.port = to.port;
+  attr.port = to.port;
+  engine.use_port(qp, to.port);
   qp.port_seen = port.change();
   qp.watch &= static_cast<uint8_t>(~(kWatchPeerArmed | kWatchPeerFollows));
   engine.renew_path(qp);

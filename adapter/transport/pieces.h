@@ -7,6 +7,7 @@
 #include <span>
 
 #include "adapter/memory/memory_table.h"
+#include "adapter/memory/nic_tables.h"
 #include "adapter/verbs.h"
 
 namespace weft::adapter {
@@ -17,10 +18,19 @@ struct Stretch {
   uint64_t bytes;
 };
 
+/// The table that has a local key: the only one, or that of the NIC which made the key.
+[[nodiscard]] inline const MemoryTable& table_with(const MemoryTable& only, Lkey /*key*/) noexcept {
+  return only;
+}
+[[nodiscard]] inline const MemoryTable& table_with(const NicTables& nics, Lkey key) noexcept {
+  return nics.of(key.value());
+}
+
 /// Checks each piece of the stretch in order, then calls `action(address, bytes)` for it. Returns kNone, or
 /// the fault at which it stopped; kOutOfBounds when the list is too short.
-template <class Action>
-[[gnu::always_inline]] inline AccessFault for_each_piece(const MemoryTable& memory, PdId pd,
+/// @param memory a MemoryTable, or the NicTables of a computer
+template <class Memory, class Action>
+[[gnu::always_inline]] inline AccessFault for_each_piece(const Memory& memory, PdId pd,
                                                          std::span<const Sge> list, Stretch stretch,
                                                          AccessKind kind, Action action) noexcept {
   for (const Sge& sge : list) {
@@ -30,8 +40,8 @@ template <class Action>
       continue;
     }
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
-    const AccessFault fault =
-        memory.visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
+    const AccessFault fault = table_with(memory, sge.lkey)
+                                  .visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
     if (fault != AccessFault::kNone) [[unlikely]]
       return fault;
     stretch.bytes -= bytes;

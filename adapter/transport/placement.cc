@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "adapter/key_questions.h"
 #include "adapter/memory/guarded_copy.h"
 #include "adapter/queues/qp_lifecycle.h"
 
@@ -83,7 +84,8 @@ ResponderFault Placement::refused(AccessFault fault) noexcept {
   return fault == AccessFault::kNotMapped ? ResponderFault::kLocalAccess : ResponderFault::kRemoteAccess;
 }
 
-ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
+ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_t end,
+                                  bool accepted) noexcept {
   const PdId* pd = domain_of(qp, packet.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
   // A message without bytes touches no memory, so its key is not checked, as in InfiniBand.
@@ -92,13 +94,16 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
     return ResponderFault::kNone;
   }
   const uint32_t binding = packet.grant.binding;
-  AccessFault fault = engine_.memory.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end,
-                                                  AccessKind::kRemoteWrite, packet.grant);
+  const bool granted = accepted && packet.revision != 0;
+  const MemoryTable& list = granted ? engine_.tables.of_nic(packet.grant.nic) : list_for(qp, packet.rkey);
+  AccessFault fault =
+      list.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, packet.grant);
+  if (!accepted && may_ask(qp, fault, packet.rkey)) return ResponderFault::kAwaitsKey;
   // The key was bound anew after the first bytes of the packet were placed; they lie in the old memory.
   const bool moved = packet.revision != 0 && packet.grant.binding != binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
   if (fault != AccessFault::kNone) return refused(fault);
-  packet.revision = engine_.memory.revision();
+  packet.revision = engine_.revision;
   return ResponderFault::kNone;
 }
 
@@ -121,12 +126,14 @@ ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t b
 
 ResponderFault Placement::check_place(QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
   const ResponderFault fault = check_length(qp, packet, end);
-  return fault == ResponderFault::kNone && !packet.fills_wqe ? check_rkey(qp, packet, end) : fault;
+  return fault == ResponderFault::kNone && !packet.fills_wqe ? check_rkey(qp, packet, end, true) : fault;
 }
 
 ResponderFault Placement::place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                 std::span<const std::byte> data) noexcept {
-  const ResponderFault fault = check_place(qp, packet, begin + data.size());
+  const uint64_t end = begin + data.size();
+  ResponderFault fault = check_length(qp, packet, end);
+  if (fault == ResponderFault::kNone && !packet.fills_wqe) fault = check_rkey(qp, packet, end);
   return fault == ResponderFault::kNone ? copy(qp, packet, begin, data) : fault;
 }
 
@@ -136,21 +143,21 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
   if (data.size() > engine_.config.limits.message_bytes_max) return false;
   if (data.empty()) return true;  // touches no memory, as in look_up()
   KnownRange& known = qp.rx.order->target;
-  std::byte* at = known.find(cell.rkey.value(), cell.va, data.size(), engine_.memory.revision());
+  std::byte* at = known.find(cell.rkey.value(), cell.va, data.size(), engine_.revision);
   if (at != nullptr) [[likely]]
     return copy_in(engine_.memory, at, data);
   RemoteGrant grant;
-  const AccessFault fault = engine_.memory.check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va,
-                                                        data.size(), AccessKind::kRemoteWrite, grant);
+  const AccessFault fault = qp.memory->check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va, data.size(),
+                                                    AccessKind::kRemoteWrite, grant);
   if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(engine_.memory, grant.at, data))
     return false;
   engine_.memory.finish_remote(grant);
-  if (!grant.one_shot) known.learn(grant, cell.rkey.value(), cell.va, engine_.memory.revision());
+  if (!grant.one_shot) known.learn(grant, cell.rkey.value(), cell.va, engine_.revision);
   return true;
 }
 
 bool Placement::write_on(const RxPacket& packet, uint64_t begin, std::span<const std::byte> data) noexcept {
-  const bool stands = !packet.fills_wqe && packet.revision == engine_.memory.revision();
+  const bool stands = !packet.fills_wqe && packet.revision == engine_.revision;
   const bool within = begin + data.size() <= packet.grant.room && packet.grant.at != nullptr;
   return stands && within && copy_in(engine_.memory, packet.grant.at + begin, data);
 }
@@ -160,8 +167,8 @@ bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> dat
   const RecvWqe& wqe = queue.at(slot);
   if (wqe.sge_count != 1 || data.empty() || data.size() > wqe.bytes) return false;
   std::byte* at = nullptr;
-  const AccessFault fault =
-      engine_.memory.check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
+  const AccessFault fault = engine_.tables.of(queue.sges(slot)->lkey.value())
+                                .check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
   return fault == AccessFault::kNone && at != nullptr && copy_in(engine_.memory, at, data);
 }
 
@@ -180,7 +187,7 @@ ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t b
   }
   const ResponderFault fault = check_rights(qp, packet.opcode);
   if (fault != ResponderFault::kNone || (properties_of(packet.opcode) & kOpReadsMemory) != 0) return fault;
-  return check_rkey(qp, packet, bytes);
+  return check_rkey(qp, packet, bytes, true);
 }
 
 void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes) noexcept {
@@ -197,22 +204,32 @@ void Placement::pass_turn(QueuePair& qp, const RxPacket& packet, uint32_t bytes)
 }
 
 ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
-  if (last.invalidates && last.has_imm) {
+  // A Send names the key in its four bytes; a write means the key under which it has written (MIG-INV-01).
+  if (last.invalidates && (last.has_imm || !last.fills_wqe)) {
     if (!qp.acknowledged()) return ResponderFault::kUnsupported;
     const PdId* pd = domain_of(qp, last.srq);
     if (pd == nullptr) return ResponderFault::kWrongSrq;
-    const AccessFault fault = engine_.memory.invalidate_for_peer({*pd, qp.qpn}, Rkey(last.imm));
+    const AccessFault fault = invalidate(qp, *pd, last.fills_wqe ? Rkey(last.imm) : last.rkey);
     if (fault != AccessFault::kNone) return refused(fault);
   }
   if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
   return ResponderFault::kNone;
 }
 
+/// An invalidation takes effect at the NIC that made the key, and the program component carries it to all
+/// others (MIG-INV-03).
+AccessFault Placement::invalidate(const QueuePair& qp, PdId pd, Rkey key) noexcept {
+  const bool own = nic_of_key(key.value()) == qp.memory->number();
+  KeyDirectory* directory = engine_.questions != nullptr ? engine_.questions->directory() : nullptr;
+  if (own || directory == nullptr) return qp.memory->invalidate_for_peer({pd, qp.qpn}, key);
+  return directory->invalidate(qp.memory->number(), {pd, qp.qpn}, key);
+}
+
 ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept {
   const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
   const bool begun = job.revision != 0;
   if (job.bytes == 0) return fault;  // touches no memory, as in look_up()
-  if (fault != ResponderFault::kNone || job.revision == engine_.memory.revision()) return fault;
+  if (fault != ResponderFault::kNone || job.revision == engine_.revision) return fault;
   const PdId* pd = domain_of(qp, job.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
   AccessFault why = AccessFault::kNone;
@@ -220,14 +237,16 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
     if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
-    why = engine_.memory.check_remote({*pd, qp.qpn}, job.source_key, job.source_va, job.bytes,
-                                      AccessKind::kRemoteRead, grant);
+    const MemoryTable& list = begun ? engine_.tables.of_nic(job.grant.nic) : list_for(qp, job.source_key);
+    why = list.check_remote({*pd, qp.qpn}, job.source_key, job.source_va, job.bytes, AccessKind::kRemoteRead,
+                            grant);
+    if (!begun && may_ask(qp, why, job.source_key)) return ResponderFault::kAwaitsKey;
     const bool moved = begun && grant.binding != job.grant.binding;
     if (why == AccessFault::kNone && moved) why = AccessFault::kNotValid;
     if (why == AccessFault::kNone) job.grant = grant;
   }
   if (why != AccessFault::kNone) return refused(why);
-  job.revision = engine_.memory.revision();
+  job.revision = engine_.revision;
   return ResponderFault::kNone;
 }
 
@@ -239,9 +258,10 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   const uint64_t va = request.address.get();
   std::byte* at = nullptr;
   uint64_t room = 0;
-  AccessFault fault =
-      engine_.memory.check_remote({*pd, qp.qpn}, Rkey(request.key.get()), va, kFetchOperandBytes,
-                                  AccessKind::kRemoteAtomic, packet.grant);
+  const Rkey key(request.key.get());
+  AccessFault fault = list_for(qp, key).check_remote({*pd, qp.qpn}, key, va, kFetchOperandBytes,
+                                                     AccessKind::kRemoteAtomic, packet.grant);
+  if (may_ask(qp, fault, key)) return ResponderFault::kAwaitsKey;
   if (fault == AccessFault::kNone) {
     fault = engine_.memory.visit_granted(packet.grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
                                          [&](std::byte* piece, uint64_t bytes) {
@@ -295,6 +315,7 @@ Reason Placement::reason_of(const QueuePair& qp, Opcode opcode, ResponderFault f
     case ResponderFault::kViolation:
       return Reason::kContradiction;
     case ResponderFault::kNone:
+    case ResponderFault::kAwaitsKey:
     case ResponderFault::kCount:
       break;
   }
@@ -333,13 +354,13 @@ void Placement::refuse(QueuePair& qp, const RxPacket& packet, ResponderFault fau
         failure.key = segment->lkey.value();
         failure.address = segment->addr;
         failure.bytes = segment->length;
-        engine_.memory.show_range(failure.key, failure.expected, failure.extent);
+        engine_.tables.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
       }
     }
   } else if (!packet.fills_wqe) {
     failure.key = packet.rkey.value();
     failure.address = packet.va;
-    engine_.memory.show_range(failure.key, failure.expected, failure.extent);
+    engine_.tables.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
   }
   report(qp, failure, fault);
 }

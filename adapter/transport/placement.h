@@ -9,6 +9,7 @@
 #include <span>
 
 #include "adapter/adapter_engine.h"
+#include "adapter/key_questions.h"
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/responder_faults.h"
 #include "messages/transport_headers.h"
@@ -37,10 +38,13 @@ class Placement {
   /// received the earlier bytes. Only the last cell tells the range of a packet. The grant for the first cell
   /// therefore names the room behind it, and within this room no look-up is needed while no key is revoked
   /// (decisions P8).
-  [[nodiscard]] ResponderFault check_rkey(const QueuePair& qp, RxPacket& packet, uint64_t end) noexcept {
-    if (packet.revision == engine_.memory.revision() && end <= packet.grant.room) [[likely]]
+  /// kAwaitsKey: the list of the QP's NIC does not have the key, which may be another NIC's.
+  /// @param accepted the bytes were accepted when they arrived: the list that granted them then decides
+  [[nodiscard]] ResponderFault check_rkey(const QueuePair& qp, RxPacket& packet, uint64_t end,
+                                          bool accepted = false) noexcept {
+    if (packet.revision == engine_.revision && end <= packet.grant.room) [[likely]]
       return ResponderFault::kNone;
-    return look_up(qp, packet, end);
+    return look_up(qp, packet, end, accepted);
   }
   /// Copies checked bytes to their place, `begin` bytes behind the start of the packet.
   [[nodiscard]] ResponderFault copy(QueuePair& qp, const RxPacket& packet, uint64_t begin,
@@ -53,7 +57,7 @@ class Placement {
                                                             std::span<const std::byte> data) noexcept;
   /// check_length() and check_rkey(), for bytes that came before their packet was open.
   [[nodiscard]] ResponderFault check_place(QueuePair& qp, RxPacket& packet, uint64_t end) noexcept;
-  /// check_place() and copy().
+  /// check_length(), check_rkey() and copy(), for bytes that arrive.
   [[nodiscard]] ResponderFault place(QueuePair& qp, RxPacket& packet, uint64_t begin,
                                      std::span<const std::byte> data) noexcept;
 
@@ -115,8 +119,19 @@ class Placement {
   void leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept;
   [[nodiscard]] bool meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                          uint64_t bytes) noexcept;
-  [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet,
-                                                  uint64_t end) noexcept;
+  [[nodiscard, gnu::cold]] ResponderFault look_up(const QueuePair& qp, RxPacket& packet, uint64_t end,
+                                                  bool accepted) noexcept;
+  /// The list of keys by which a request of this QP is checked: that of the NIC at which it arrived. A
+  /// service that is not reached through a port takes that of the NIC which made the key.
+  [[nodiscard]] const MemoryTable& list_for(const QueuePair& qp, Rkey key) const noexcept {
+    return qp.row->waits_for_keys ? *qp.memory : engine_.tables.of(key.value());
+  }
+  /// The list has refused a key. True when the key may be another NIC's.
+  [[nodiscard]] bool may_ask(const QueuePair& qp, AccessFault fault, Rkey key) const noexcept {
+    return fault == AccessFault::kNotValid && engine_.questions != nullptr && qp.row->waits_for_keys &&
+           engine_.questions->may_ask(qp, key.value());
+  }
+  [[nodiscard]] AccessFault invalidate(const QueuePair& qp, PdId pd, Rkey key) noexcept;
 
   /// The protection domain of a request: the QP's, or for an XRC target that of the shared receive queue
   /// `srq`. Null when the target's XRC domain has no such queue.

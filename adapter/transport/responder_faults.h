@@ -44,6 +44,8 @@ inline constexpr std::array kFaultRules{
               AsyncEventKind::kQpFatal, QpCounter::kPacketCrcErrors, AdapterCounter::kCount},
     FaultRule{ResponderFault::kViolation, AckCode::kNotSupported, true, false, WcStatus::kFlushed,
               AsyncEventKind::kQpRequestError, QpCounter::kProtocolViolations, AdapterCounter::kCount},
+    FaultRule{ResponderFault::kAwaitsKey, AckCode::kAck, false, false, WcStatus::kSuccess,
+              AsyncEventKind::kQpFatal, QpCounter::kCount, AdapterCounter::kCount},
 };
 static_assert(kFaultRules.size() == static_cast<size_t>(ResponderFault::kCount));
 static_assert(

@@ -4,24 +4,26 @@ namespace weft::adapter {
 
 /// Executes a bind, an invalidation or a registration on the protection table.
 SendFault SendHead::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
-  MemoryTable& memory = engine_.memory;
   const PdId pd = qp.config.pd;
   const Accessor who(pd, qp.qpn);
   AccessFault fault = AccessFault::kNone;
+  const NicTables& tables = engine_.tables;  // a command goes to the NIC that made the key
   switch (wqe.rule->work) {
     case SendWork::kBind:
-      fault = memory.bind_window(who, wqe.bind);
+      fault = tables.of(wqe.bind.window.value()).bind_window(who, wqe.bind);
       break;
     case SendWork::kUnbind:
-      fault = memory.destroy_window(pd, wqe.bind.window);
+      fault = tables.of(wqe.bind.window.value()).destroy_window(pd, wqe.bind.window);
       break;
-    case SendWork::kInvalidate:
+    case SendWork::kInvalidate: {
+      MemoryTable& memory = tables.of(wqe.rkey.value());
       fault = memory.invalidate(who, wqe.rkey);
       if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
       break;
+    }
     case SendWork::kRegister:
       if (qp.config.registration == SendRegistration::kOff) return {Reason::kNoRegistration};
-      fault = memory.fill_reserved(pd, wqe.registration);
+      fault = tables.of(wqe.registration.lkey.value()).fill_reserved(pd, wqe.registration);
       break;
     case SendWork::kDelay:
     case SendWork::kMessage:

@@ -52,6 +52,7 @@ struct ServiceRow {
   bool joins_groups = false;      // multicast
   bool takes_raw_frames = false;  // IPv6 frames without P_Key, selected by protocol (SAN-XPORT-16)
   bool is_paced = false;          // QpAttr::rate_limit_kbps
+  bool waits_for_keys = false;  // take() may get a cell again whose key was unknown (adapter/key_questions.h)
   std::unique_ptr<ServiceState> (*keep)() = nullptr;
   std::unique_ptr<Service> (*make)(Engine& engine, CellWriter& writer) = nullptr;
 };

@@ -11,6 +11,7 @@
 #include <bit>
 #include <utility>
 
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
@@ -42,6 +43,7 @@ const ServiceRow kRdRow{.type = QpType::kRd,
                         .operations = kRdOperations,
                         .takes = kOpOnRd,
                         .acknowledged = true,
+                        .waits_for_keys = true,
                         .keep = make_kept<RdLine>,
                         .make = make_service<RdService>};
 
@@ -255,7 +257,9 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
     body.cell_number = static_cast<uint16_t>(cell.psn.value());
     body.code = AckCode::kSequenceError;
   } else {
-    body.code = execute(qp, cell);
+    const ResponderFault fault = take_message(qp, cell);
+    if (fault == ResponderFault::kAwaitsKey) return;  // the message comes again when the key is known
+    body.code = answer_of(qp, cell, fault);
     if (body.code == AckCode::kReceiverNotReady) {
       body.cell_number = rnr_code(qp.attr.min_rnr_timer);
     } else {
@@ -268,8 +272,7 @@ void RdService::take_request(QueuePair& qp, const CellView& cell) noexcept {
   answer(*context, qp, cell, body);
 }
 
-AckCode RdService::execute(QueuePair& qp, const CellView& cell) noexcept {
-  const ResponderFault fault = take_message(qp, cell);
+AckCode RdService::answer_of(QueuePair& qp, const CellView& cell, ResponderFault fault) noexcept {
   if (fault == ResponderFault::kNoRecvWqe) {
     qp.counters.add(QpCounter::kRnrNaksSent);  // the peer repeats the message
   } else if (fault != ResponderFault::kNone) {
@@ -290,11 +293,12 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
   if (wants_wqe && qp.rq->empty()) return ResponderFault::kNoRecvWqe;
   if (wants_wqe) packet.wqe = qp.rq->next();
   fault = placement_.place(qp, packet, 0, cell.payload);
+  if (fault == ResponderFault::kAwaitsKey) (void)engine_.questions->wait(qp, cell, packet.rkey.value());
   if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
   if (fault != ResponderFault::kNone) return fault;
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
   if (wants_wqe) (void)engine_.take_recv(qp);
-  const bool invalidates = packet.invalidates && packet.has_imm;
+  const bool invalidates = packet.invalidates && packet.has_imm && packet.fills_wqe;
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,
            .has_imm = packet.has_imm && !invalidates,

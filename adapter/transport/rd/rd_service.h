@@ -90,7 +90,7 @@ class RdService final : public PacketService {
   void release(RdContext& context) noexcept;
   void release_if_idle(QueuePair& qp) noexcept;
   void take_request(QueuePair& qp, const CellView& cell) noexcept;
-  [[nodiscard]] AckCode execute(QueuePair& qp, const CellView& cell) noexcept;
+  [[nodiscard]] AckCode answer_of(QueuePair& qp, const CellView& cell, ResponderFault fault) noexcept;
   [[nodiscard]] ResponderFault take_message(QueuePair& qp, const CellView& cell) noexcept;
   void take_ack(QueuePair& qp, const CellView& cell) noexcept;
   void answer(RdContext& context, const QueuePair& qp, const CellView& cell, const AckBody& body) noexcept;

@@ -33,6 +33,7 @@ const ServiceRow kRcRow{.type = QpType::kRc,
                         .acknowledged = true,
                         .connected = true,
                         .has_packet_crc = true,
+                        .waits_for_keys = true,
                         .make = make_service<ReliableService>};
 const ServiceRow kXrcSendRow{.type = QpType::kXrcSend,
                              .states_like = QpType::kXrcSend,
@@ -42,6 +43,7 @@ const ServiceRow kXrcSendRow{.type = QpType::kXrcSend,
                              .connected = true,
                              .has_recv_queue = false,
                              .names_srq = true,
+                             .waits_for_keys = true,
                              .make = make_service<ReliableService>};
 const ServiceRow kXrcRecvRow{.type = QpType::kXrcRecv,
                              .states_like = QpType::kXrcRecv,
@@ -52,6 +54,7 @@ const ServiceRow kXrcRecvRow{.type = QpType::kXrcRecv,
                              .has_send_queue = false,
                              .has_recv_queue = false,
                              .serves_domain = true,
+                             .waits_for_keys = true,
                              .make = make_service<ReliableService>};
 
 void ReliableService::take(QueuePair& qp, const CellView& cell) noexcept {

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cstring>
 
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/reliable/acknowledger.h"
@@ -193,16 +194,6 @@ void Responder::undo_open(Arrival& arrival) noexcept {
   arrival.qp.rx.highest = arrival.highest_before;
 }
 
-/// Frees window memory that was taken for a cell of which nothing is kept.
-void Responder::give_back_memory(QueuePair& qp, Psn psn) noexcept {
-  ReceiveSide& rx = qp.rx;
-  if (rx.highest == 0) return rx.packets.rest(engine_.rx_chunks);
-  const int32_t distance = psn.distance_from(rx.expected);
-  if (distance < 0 || static_cast<uint64_t>(distance) < rx.highest) return;
-  const Psn newest = rx.expected.plus(static_cast<uint32_t>(rx.highest - 1));
-  rx.packets.drop_tail(engine_.rx_chunks, psn.value(), rx.expected.value(), newest.value());
-}
-
 bool Responder::consistent(const Arrival& arrival) const noexcept {
   const RxPacket& packet = arrival.packet;
   const CellView& cell = arrival.cell;
@@ -333,7 +324,7 @@ Responder::Step Responder::check_rkey(Arrival& arrival) noexcept {
   RxPacket& packet = arrival.packet;
   const ResponderFault fault = placement_.check_rkey(arrival.qp, packet, arrival.end());
   if (fault != ResponderFault::kNone) [[unlikely]]
-    return refuse(arrival, fault);
+    return fault == ResponderFault::kAwaitsKey ? wait_for_key(arrival, packet.rkey) : refuse(arrival, fault);
   if (!packet.grant.one_shot || arrival.distance == 0) [[likely]]
     return Step::kExecute;
   // An earlier operation may use up the key, so nothing is written with it out of order (SAN-RMP-12).
@@ -449,6 +440,7 @@ Responder::Step Responder::queue_read(Arrival& arrival) noexcept {
   if (has_enough_reads(qp)) return Step::kDone;
   ReadJob job;
   const ResponderFault fault = read_job(qp, arrival.cell, job);
+  if (fault == ResponderFault::kAwaitsKey) return wait_for_key(arrival, job.source_key);
   if (fault != ResponderFault::kNone) {
     begin_packet(packet, arrival.cell);
     packet.state = RxState::kOpen;
@@ -487,6 +479,10 @@ void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   if (has_enough_reads(qp)) return;
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault == ResponderFault::kNone) fault = read_job(qp, cell, job);
+  if (fault == ResponderFault::kAwaitsKey) {
+    (void)engine_.questions->wait(qp, cell, job.source_key.value());
+    return;
+  }
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
   const ExecutedRead asked{job.psn, job.source_key, job.source_va, job.bytes};
   if (find_executed(rx, asked) == nullptr) return qp.counters.add(QpCounter::kReadsNotRepeated);
@@ -532,6 +528,7 @@ Responder::Step Responder::take_atomic(Arrival& arrival) noexcept {
       alone ? placement_.check_turn(qp, packet, kFetchOperandBytes) : ResponderFault::kViolation;
   uint64_t old_value = 0;
   if (fault == ResponderFault::kNone) fault = placement_.execute_atomic(qp, request, packet, old_value);
+  if (fault == ResponderFault::kAwaitsKey) return wait_for_key(arrival, packet.rkey);
   if (fault != ResponderFault::kNone) return refuse(arrival, fault, kFetchOperandBytes);
   remember_executed(rx, {.psn = arrival.cell.psn,
                          .key = packet.rkey,

@@ -70,6 +70,7 @@ class Responder {
   }
   [[nodiscard]] Step refuse(Arrival& arrival, ResponderFault fault, uint64_t end) noexcept;
   [[nodiscard]] Step hold(Arrival& arrival) noexcept;
+  [[nodiscard, gnu::cold]] Step wait_for_key(Arrival& arrival, Rkey key) noexcept;
   void undo_open(Arrival& arrival) noexcept;
   void give_back_memory(QueuePair& qp, Psn psn) noexcept;
   [[nodiscard]] bool consistent(const Arrival& arrival) const noexcept;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/reliable/acknowledger.h"
@@ -16,6 +17,23 @@ namespace weft::adapter {
 
 uint32_t Responder::packet_bytes(const QueuePair& qp, const RxPacket& packet) const noexcept {
   return (packet.cells - 1U) * qp.path.segment_bytes + packet.last_bytes;
+}
+
+/// Frees window memory that was taken for a cell of which nothing is kept.
+void Responder::give_back_memory(QueuePair& qp, Psn psn) noexcept {
+  ReceiveSide& rx = qp.rx;
+  if (rx.highest == 0) return rx.packets.rest(engine_.rx_chunks);
+  const int32_t distance = psn.distance_from(rx.expected);
+  if (distance < 0 || static_cast<uint64_t>(distance) < rx.highest) return;
+  const Psn newest = rx.expected.plus(static_cast<uint32_t>(rx.highest - 1));
+  rx.packets.drop_tail(engine_.rx_chunks, psn.value(), rx.expected.value(), newest.value());
+}
+
+/// The NIC does not know the key. The cell is kept elsewhere, and here it has not come (KeyQuestions).
+Responder::Step Responder::wait_for_key(Arrival& arrival, Rkey key) noexcept {
+  if (arrival.packet.seen == 0) undo_open(arrival);
+  (void)engine_.questions->wait(arrival.qp, arrival.cell, key.value());
+  return Step::kDone;
 }
 
 /// Goes over the packets whose place in memory or receive WQE has become known.
@@ -188,7 +206,7 @@ bool Responder::finish_message(QueuePair& qp, RxPacket& packet) noexcept {
   if (fault != ResponderFault::kNone) return refuse_in_turn(qp, packet, fault);
   ++rx.messages_completed;
   if (!packet.fills_wqe && !packet.has_imm) return true;
-  const bool invalidates = packet.invalidates && packet.has_imm;
+  const bool invalidates = packet.invalidates && packet.has_imm && packet.fills_wqe;
   deliver(engine_, qp,
           {.is_send = packet.fills_wqe,
            .has_imm = packet.has_imm && !invalidates,

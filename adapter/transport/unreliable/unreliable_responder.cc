@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "adapter/key_questions.h"
 #include "adapter/transport/delivery.h"
 #include "messages/ipv6_frame.h"
 
@@ -88,7 +89,7 @@ ResponderFault UnreliableResponder::continue_packet(QueuePair& qp, const CellVie
 }
 
 void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) noexcept {
-  if (!check_turn(qp, cell)) return;
+  if (!engine_.resumed && !check_turn(qp, cell)) return;
   RxPacket& packet = qp.rx.at(Psn());
   const uint64_t begin = uint64_t{cell.cell_number} * qp.path.segment_bytes;
   ResponderFault fault = cell.has(kCellFirst) ? open_packet(qp, cell) : continue_packet(qp, cell);
@@ -97,6 +98,10 @@ void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) no
     Placement::sum_up(qp, packet, cell.cell_number, cell.payload);
   if (fault == ResponderFault::kNone && cell.has(kCellLast)) fault = finish_packet(qp, cell);
   if (fault == ResponderFault::kNone) return;
+  if (fault == ResponderFault::kAwaitsKey) {
+    if (!engine_.questions->wait(qp, cell, packet.rkey.value())) abandon(qp, 1);
+    return;
+  }
   placement_.refuse(qp, packet, fault, begin + cell.payload.size());
   abandon(qp, 1);
 }

@@ -28,6 +28,7 @@ const ServiceRow kUcRow{.type = QpType::kUc,
                         .receive_window = 1,
                         .connected = true,
                         .has_packet_crc = true,
+                        .waits_for_keys = true,
                         .make = make_service<UnreliableService>};
 const ServiceRow kUdRow{.type = QpType::kUd,
                         .states_like = QpType::kUd,

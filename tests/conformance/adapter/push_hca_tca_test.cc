@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kMemoryBytes = 8192;
 
 /// One end: an adapter, its memory and a connected QP.
-struct End {
+struct AdapterEnd {
   ChannelAdapter* adapter = nullptr;
   PdId pd;
   CompletionQueue* cq = nullptr;
@@ -55,7 +55,7 @@ class HcaAndTca : public ::testing::Test {
     ends[0].open(hca.adapter());
     ends[1].open(tca.adapter());
     for (size_t i = 0; i < 2; ++i) {
-      const End& peer = ends[1 - i];
+      const AdapterEnd& peer = ends[1 - i];
       const QpAttr attr{.access = Access::kRemoteWrite | Access::kRemoteRead,
                         .dlid = Lid(static_cast<uint16_t>(2 - i)),
                         .rq_psn = Psn(100),
@@ -69,7 +69,7 @@ class HcaAndTca : public ::testing::Test {
     for (int turn = 0; turn < 60; ++turn) {
       hca.poll(clock.now());
       tca.poll(clock.now());
-      for (End& end : ends) {
+      for (AdapterEnd& end : ends) {
         std::array<WorkCompletion, 8> got;
         const uint32_t count = end.adapter->poll_cq(*end.cq, got);
         end.completions.insert(end.completions.end(), got.begin(), got.begin() + count);
@@ -80,10 +80,10 @@ class HcaAndTca : public ::testing::Test {
 
   /// The same work from side `from`: a Send of 1000 bytes, a write of 700 with idata, a read of 600.
   std::vector<Shape> exchange(int from) {
-    End& here = ends[static_cast<size_t>(from)];
-    End& there = ends[static_cast<size_t>(1 - from)];
+    AdapterEnd& here = ends[static_cast<size_t>(from)];
+    AdapterEnd& there = ends[static_cast<size_t>(1 - from)];
     pipe.clear_trace();
-    for (End& end : ends) end.completions.clear();
+    for (AdapterEnd& end : ends) end.completions.clear();
     const auto pattern = static_cast<uint32_t>(from) * 91 + 1;
     for (uint32_t i = 0; i < 1000; ++i) here.memory[i] = static_cast<std::byte>(pattern + i * 7);
     const Sge into = there.sge(2000, 1000);
@@ -111,7 +111,7 @@ class HcaAndTca : public ::testing::Test {
     EXPECT_EQ(std::memcmp(here.memory.data() + 6000, here.memory.data(), 600), 0) << "the read";
     EXPECT_EQ(here.completions.size(), 3U);
     EXPECT_EQ(there.completions.size(), 2U);
-    for (const End& end : ends) {
+    for (const AdapterEnd& end : ends) {
       for (const WorkCompletion& done : end.completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
     }
     std::vector<Shape> shapes;
@@ -127,7 +127,7 @@ class HcaAndTca : public ::testing::Test {
   SeededRandom random{1};
   hca::Hca hca{Guid(0x11), random};
   tca::Tca tca{Guid(0x22), random};
-  std::array<End, 2> ends;
+  std::array<AdapterEnd, 2> ends;
 };
 
 TEST_F(HcaAndTca, PUSH_NODE_03_both_segment_reassemble_write_and_answer_alike) {
