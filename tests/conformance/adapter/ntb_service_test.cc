@@ -1,6 +1,6 @@
-// NTB: the rows of the service over a memory window: queues and completions of each context, the four kinds of
-// request and what the device is asked for each, refusals, failed DMA. The rows of the window itself are in
-// tests/conformance/window.
+// NTB: the rows of the service over a memory window: queues and completions of each context, the four kinds
+// of request and what the device is asked for each, refusals, failed DMA. The rows of the window itself are
+// in tests/conformance/window.
 #include <gtest/gtest.h>
 
 #include <tuple>
