@@ -52,7 +52,7 @@ bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
          core_->adapter.publish(page, prefix) && core_->qps.publish(page) && core_->failures.publish(page) &&
-         (core_->windows == nullptr || core_->windows->publish(page, "fault"));
+         core_->publish_windows(page);
 }
 
 bool Device::wait_for_ports(Duration limit) {

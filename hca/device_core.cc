@@ -37,8 +37,8 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       wakes_(kLinksMax),
       ports(wakes_, given_link_random),
       deferred(wakes_),
-      windows(windows_of(config, given_link_random, deferred.tend_windows)),
-      adapter({.guid = config.guid, .limits = config.limits, .direct = windows.get()}, random_),
+      windows_(windows_of(config, given_link_random, deferred.tend_windows)),
+      adapter({.guid = config.guid, .limits = config.limits, .direct = windows_.get()}, random_),
       events(adapter, deferred),
       reserves(adapter, random_),
       failures(adapter, lock) {
@@ -91,7 +91,7 @@ void DeviceCore::caller_waits(Instant now) noexcept {
 
 bool DeviceCore::prepare_ports() noexcept {
   ports_prepared_ = ports.prepare_sleep();
-  if (windows != nullptr) ports_prepared_ &= windows->prepare_sleep();
+  if (windows_ != nullptr) ports_prepared_ &= windows_->prepare_sleep();
   return ports_prepared_;
 }
 
@@ -99,7 +99,7 @@ void DeviceCore::finish_ports() noexcept {
   if (!ports_prepared_) return;
   ports_prepared_ = false;
   ports.finish_sleep();
-  if (windows != nullptr) windows->finish_sleep();
+  if (windows_ != nullptr) windows_->finish_sleep();
 }
 
 bool DeviceCore::prepare_to_wait() noexcept {
@@ -249,22 +249,22 @@ Instant DeviceCore::tend(Instant now, bool now_due) noexcept {
   }
   ports.clear();
   tend_at_ = ports.deadline();
-  if (windows != nullptr) tend_at_ = std::min(tend_at_, tend_windows(now));
+  if (windows_ != nullptr) tend_at_ = std::min(tend_at_, tend_windows(now));
   return tend_at_;
 }
 
 Instant DeviceCore::tend_windows(Instant now) noexcept {
   {
     const Hold hold(*this);
-    windows->begin(adapter.port_up(1) ? adapter.port_info(1) : nullptr);
+    windows_->begin(adapter.port_up(1) ? adapter.port_info(1) : nullptr);
   }
-  windows->work(now);
+  windows_->work(now);
   {
     const Hold hold(*this);
-    if (windows->settle()) turn(now);
+    if (windows_->settle()) turn(now);
   }
-  windows->clear();
-  return windows->deadline();
+  windows_->clear();
+  return windows_->deadline();
 }
 
 MissingPort DeviceCore::missing_port() {
@@ -277,15 +277,15 @@ void DeviceCore::wait_fds(std::vector<pollfd>& out) {
   {
     const std::lock_guard guard(upkeep_);
     ports.supervision_fds(out);
-    if (windows != nullptr) windows->join_fds(out);
+    if (windows_ != nullptr) windows_->join_fds(out);
   }
-  const size_t most = ports.path_fds_max() + (windows != nullptr ? 1 : 0);
+  const size_t most = ports.path_fds_max() + (windows_ != nullptr ? 1 : 0);
   if (most == 0) return;
   out.reserve(out.size() + most);  // no memory is allocated under the lock
   const Hold hold(*this);
   if (!ports_prepared_) return;  // descriptors signal arrivals only after prepare_ports()
   ports.path_fds(out);
-  if (windows != nullptr) out.push_back({windows->sleep_fd(), POLLIN, 0});
+  if (windows_ != nullptr) out.push_back({windows_->sleep_fd(), POLLIN, 0});
 }
 
 }  // namespace weft::hca

@@ -62,6 +62,10 @@ class DeviceCore final : private adapter::GoneMemory {
   /// Prepares all ports and windows for sleeping. True when nothing waits at any of them; then a peer's next
   /// flit or record wakes the helper.
   [[nodiscard]] bool prepare_ports() noexcept;
+  /// Shows the faults of the memory windows on a page. False when it is full. The page outlives this.
+  [[nodiscard]] bool publish_windows(StatsPage& page) {
+    return windows_ == nullptr || windows_->publish(page, "fault");
+  }
   /// The QP with this number; null when there is none.
   [[nodiscard]] Object* find_qp(Qpn number) const noexcept;
 
@@ -96,7 +100,11 @@ class DeviceCore final : private adapter::GoneMemory {
  public:
   DevicePorts ports;
   DeferredWork deferred;
-  std::unique_ptr<DirectWindows> windows;  // null: all queue pairs use the ports
+
+ private:
+  std::unique_ptr<DirectWindows> windows_;  // null: all queue pairs use the ports
+
+ public:
   adapter::ChannelAdapter adapter;
   EventRouter events;
   Reserves reserves;
