@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/log.h"
@@ -24,9 +25,28 @@ constexpr Duration kHelloInterval = 1s;
 constexpr Duration kMonitorInterval = 20ms;
 constexpr Duration kProblemLogInterval = 5s;
 constexpr int kMessagesPerTurn = 64;
+/// A connection that is neither made nor refused for this long leads nowhere. On a busy machine libzmq's
+/// thread may run only after seconds.
+constexpr Duration kConnectMax = 5s;
+
+/// What the monitor has told last of the connection.
+enum class Contact : uint8_t { kUnknown, kRefused, kMade };
 
 constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+
+/// What libzmq's monitor tells, as it stands in the message.
+struct MonitorEvent {
+  uint16_t kind = 0;
+  uint32_t value = 0;
+  /// A switch with other keys ends the connection. A handshake that only takes too long is of a switch that
+  /// stands still.
+  [[nodiscard]] bool stands_for_keys() const noexcept {
+    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return value == EPIPE || value == ECONNRESET;
+    return (kind & kHandshakeFailed) != 0;
+  }
+};
+constexpr size_t kMonitorBytes = sizeof(uint16_t) + sizeof(uint32_t);
 
 /// The DEALER and its monitor. The connector and the current carrier share it.
 class Dealer final : public BurstChannel {
@@ -70,14 +90,14 @@ class Dealer final : public BurstChannel {
     watch_at_ = now + kMonitorInterval;
     ZmqMessage event;
     while (monitor_->receive(event)) {
-      uint16_t kind = 0;
-      if (event.bytes().size() >= sizeof kind && event.more()) {
-        std::memcpy(&kind, event.bytes().data(), sizeof kind);
-        if (kind == ZMQ_EVENT_DISCONNECTED) gone_ = true;
-        if ((kind & kHandshakeFailed) != 0) failed_ = kind;
-      }
+      MonitorEvent told;
+      if (event.bytes().size() < kMonitorBytes || !event.more()) continue;
+      std::memcpy(&told.kind, event.bytes().data(), sizeof told.kind);
+      std::memcpy(&told.value, event.bytes().data() + sizeof told.kind, sizeof told.value);
+      take_event(told);
     }
   }
+  [[nodiscard]] Contact contact() const noexcept { return contact_; }
   /// The libzmq event of a failed key handshake since the last call; 0: none.
   int take_failure() noexcept { return std::exchange(failed_, 0); }
   /// libzmq gives up a connection whose key was refused, so the connector starts it again.
@@ -87,11 +107,19 @@ class Dealer final : public BurstChannel {
   }
 
  private:
+  void take_event(const MonitorEvent& told) noexcept {
+    if (told.kind == ZMQ_EVENT_CONNECTED) contact_ = Contact::kMade;
+    if (told.kind == ZMQ_EVENT_CLOSED) contact_ = Contact::kRefused;
+    if (told.kind == ZMQ_EVENT_DISCONNECTED) gone_ = true;
+    if (told.stands_for_keys()) failed_ = told.kind;
+  }
+
   std::unique_ptr<ZmqSocket> socket_;
   std::unique_ptr<ZmqSocket> monitor_;
   ZmqCarrier* carrier_ = nullptr;
   ZmqMessage answer_;
   bool gone_ = false;
+  Contact contact_ = Contact::kUnknown;
   int failed_ = 0;
   Instant watch_at_ = Instant::min();
 };
@@ -113,6 +141,7 @@ class ZmqConnector final : public LinkSupervisor {
       reconnect_at_ = now + kReconnectInterval;
       complain(now, key_fault_, LinkRefusal::kNone);
     }
+    if (dealer_->contact() == Contact::kRefused) key_fault_ = {};
     if (now >= reconnect_at_) {
       reconnect_at_ = kNever;
       dealer_->reconnect(config_.endpoint);
@@ -137,11 +166,40 @@ class ZmqConnector final : public LinkSupervisor {
     const LinkHelloWire wire = encode_link_hello(end_.hello(nonce_));
     const bool sent = message.assign(bytes_of(wire)) && dealer_->send_burst(message);
     hello_at_ = now + (sent ? kHelloInterval : kLinkRetryInterval);
-    asked_ = sent;
+    if (patient_until_ == kNever) {
+      patient_until_ = now + kConnectPatience;
+      connect_until_ = now + kConnectMax;
+    }
+    asked_ = sent || answer_may_come(now);
     if (sent) key_fault_ = {};
-    if (patient_until_ == kNever) patient_until_ = now + kConnectPatience;
     if (!sent && key_fault_.empty() && now >= patient_until_)
-      complain(now, "no switch listens there", LinkRefusal::kNone);
+      complain(now, describe_silence(), LinkRefusal::kNone);
+  }
+
+  /// False when the HELLO that could not be sent has no hope: the key or the connection was refused.
+  [[nodiscard]] bool answer_may_come(Instant now) const noexcept {
+    if (!key_fault_.empty()) return false;
+    switch (dealer_->contact()) {
+      case Contact::kUnknown:
+        return now < connect_until_;
+      case Contact::kRefused:
+        return false;
+      case Contact::kMade:
+        return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::string_view describe_silence() const noexcept {
+    switch (dealer_->contact()) {
+      case Contact::kUnknown:
+        return "no answer to the connection; is the host right?";
+      case Contact::kRefused:
+        return "no switch listens there";
+      case Contact::kMade:
+        return "the switch does not answer";
+    }
+    return {};
   }
 
   [[nodiscard]] std::string_view describe_key_fault(int failure) const noexcept {
@@ -192,11 +250,12 @@ class ZmqConnector final : public LinkSupervisor {
   RandomSource& random_;
   uint64_t nonce_ = 0;
   bool was_up_ = false;
-  bool asked_ = false;          // the last HELLO was sent and has no answer yet
+  bool asked_ = false;          // the last HELLO has no answer yet, and one may come
   std::string_view key_fault_;  // empty: no fault of the keys is known
   Instant hello_at_ = Instant::min();
   Instant reconnect_at_ = kNever;
   Instant patient_until_ = kNever;
+  Instant connect_until_ = kNever;
   std::string trouble_;
   LinkRefusal refusal_ = LinkRefusal::kNone;
   LogLimiter limiter_{kProblemLogInterval};
@@ -215,7 +274,8 @@ Status set_curve(ZmqSocket& socket, const ZmqConnectorConfig& config) {
 Result<std::unique_ptr<ZmqSocket>> make_monitor(const std::shared_ptr<ZmqContext>& context,
                                                 ZmqSocket& watched) {
   constexpr const char* kEndpoint = "inproc://monitor";
-  if (zmq_socket_monitor(watched.raw(), kEndpoint, ZMQ_EVENT_DISCONNECTED | kHandshakeFailed) != 0) {
+  constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed;
+  if (zmq_socket_monitor(watched.raw(), kEndpoint, kEvents) != 0) {
     return Error{"cannot watch the connection"};
   }
   Result<std::unique_ptr<ZmqSocket>> monitor = ZmqSocket::create(context, ZMQ_PAIR);

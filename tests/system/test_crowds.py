@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -72,6 +73,21 @@ class CrowdsTest(WeftCase):
         harness.wait_for(lambda: len(self.devices("--fabric", "t")) == 60, "60 programs over tcp", seconds=60)
         self.end_session(shell)
         self.assertEqual(shell.stderr.read(), "")
+
+    def test_a_switch_over_tcp_that_stands_still_is_waited_for(self):
+        """As one that has no core while many programs start."""
+        endpoint = f"tcp://127.0.0.1:{20000 + os.getpid() % 20000}"
+        self.up(f'fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 4\nlisten = ["{endpoint}"]\n')
+        switch = json.loads(self.weft("status", "--json")[1])["nodes"][0]["pid"]
+        os.kill(switch, signal.SIGSTOP)
+        self.addCleanup(os.kill, switch, signal.SIGCONT)
+        program = self.start("run", "--fabric", endpoint, "--", LOOKS, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(3)  # longer than a program waits for a switch that is not there
+        self.assertIsNone(program.poll(), "it waits")
+        os.kill(switch, signal.SIGCONT)
+        out, err = program.communicate(timeout=60)
+        self.assertIn("weft0", out)
+        self.assertEqual(err, "")
 
     def test_a_name_in_use_is_told_with_its_pid(self):
         first = self.start("run", "--node", "x", WAITS, stdout=subprocess.DEVNULL)

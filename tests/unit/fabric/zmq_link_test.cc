@@ -1,6 +1,8 @@
 // ZeroMQ links between an acceptor and connectors in one process. ZeroMQ has threads of its own, so these
 // tests run in real time -- until something has happened, never for a given time.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <functional>
@@ -161,6 +163,79 @@ TEST_F(ZmqLink, a_new_incarnation_of_a_node_takes_its_port_over) {
   ASSERT_TRUE(until([&] { return port->up(); }));
   EXPECT_EQ(admission->engine(0).incarnation(), 2U);
   EXPECT_EQ(admission->engine(0).state(), LinkState::kUp);
+}
+
+/// A TCP socket that listens, and whose process does not answer: a stopped switch. The kernel makes up to
+/// `backlog + 1` connections that are not taken.
+class SilentListener {
+ public:
+  explicit SilentListener(int backlog = 8) : fd_(tcp_socket(SOCK_NONBLOCK)) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address_;
+    EXPECT_EQ(bind(fd_.get(), generic(), bytes), 0);
+    EXPECT_EQ(::listen(fd_.get(), backlog), 0);
+    EXPECT_EQ(getsockname(fd_.get(), generic(), &bytes), 0);
+  }
+  /// Takes the places of all connections, so that the kernel leaves further ones without an answer.
+  void fill() {
+    for (int i = 0; i < 16; ++i) {
+      filling_.push_back(tcp_socket(SOCK_NONBLOCK));
+      (void)connect(filling_.back().get(), generic(), sizeof address_);
+    }
+  }
+  [[nodiscard]] std::string endpoint() const {
+    return "tcp://127.0.0.1:" + std::to_string(ntohs(address_.sin_port));
+  }
+  /// How many connections there have been. They stay, and nothing is read from them.
+  size_t connections() {
+    for (UniqueFd next; (next = UniqueFd(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC))).valid();)
+      taken_.push_back(std::move(next));
+    return taken_.size();
+  }
+  void close() { fd_.reset(); }
+
+ private:
+  static UniqueFd tcp_socket(int flags) {
+    return UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  }
+  sockaddr* generic() { return reinterpret_cast<sockaddr*>(&address_); }
+  UniqueFd fd_;
+  sockaddr_in address_{};
+  std::vector<UniqueFd> filling_, taken_;
+};
+
+// A program waits longer for a switch that is there: verbs/process_node.cc.
+TEST_F(ZmqLink, a_switch_that_takes_the_connection_and_does_not_answer_is_there) {
+  SilentListener silent;
+  const auto a = join(silent.endpoint(), 0xA);
+  LinkCellPort port(a->link());
+  ports = {&port};
+  ASSERT_TRUE(until([&] { return !a->trouble().why.empty(); }));
+  EXPECT_EQ(a->trouble().why, "the switch does not answer");
+  EXPECT_TRUE(a->trouble().later);
+  // libzmq ends a connection without handshake after 2 s and makes another one.
+  ASSERT_TRUE(until([&] {
+    EXPECT_EQ(a->trouble().why, "the switch does not answer");
+    EXPECT_TRUE(a->trouble().later);
+    return HasFailure() || silent.connections() == 3;
+  }));
+  silent.close();
+  ASSERT_TRUE(until([&] { return !a->trouble().later; }));
+  EXPECT_EQ(a->trouble().why, "no switch listens there");
+}
+
+TEST_F(ZmqLink, a_connection_without_an_answer_is_given_up_in_time) {
+  SilentListener silent(0);
+  silent.fill();
+  const auto a = join(silent.endpoint(), 0xA);
+  LinkCellPort port(a->link());
+  ports = {&port};
+  ASSERT_TRUE(until([&] { return !a->trouble().why.empty(); }));
+  EXPECT_EQ(a->trouble().why, "no answer to the connection; is the host right?");
+  EXPECT_TRUE(a->trouble().later) << "the thread that connects may have had no core yet";
+  port.poll(clock.now() + 10s);
+  EXPECT_FALSE(a->trouble().later);
 }
 
 TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
