@@ -13,6 +13,7 @@
 #include "sim/sim_fabric.h"
 #include "sim/turns.h"
 #include "sim/verbs/cell_text.h"
+#include "sim/verbs/nics.h"
 #include "sim/verbs/outside.h"
 #include "sim/verbs/port_end.h"
 #include "sim/verbs/program.h"
@@ -169,6 +170,7 @@ class World final : private SimFabric::Observer, private Outside {
   Turns turns_;
   Windows windows_;  // outlives the adapters
   std::vector<std::unique_ptr<SeededRandom>> adapter_random_;
+  std::vector<std::unique_ptr<Nics>> nics_;                         // in the order of nodes_
   std::vector<std::unique_ptr<adapter::ChannelAdapter>> adapters_;  // by place; null: the place is empty
   std::vector<Node*> at_;                                           // in the order of adapters_
   std::vector<std::unique_ptr<Node>> nodes_;                        // also those that have ended
@@ -263,7 +265,8 @@ Node& World::begin(uint32_t place) {
   const auto number = static_cast<uint32_t>(nodes_.size());
   adapter::AdapterConfig config;
   config.guid = Guid(0x5745'4654'0000'0000ULL + number);
-  config.number = static_cast<uint8_t>(number & 0xF);
+  nics_.push_back(std::make_unique<Nics>(number, links_of(place).size()));
+  config.nics = nics_.back()->numbers();
   config.limits.queue_pairs = 1022;
   config.limits.completion_queues = 16;
   config.limits.shared_receive_queues = 8;
@@ -274,6 +277,7 @@ Node& World::begin(uint32_t place) {
   if (options_.saboteur != nullptr) options_.saboteur->on_birth(place, secret);
   adapter_random_.push_back(std::make_unique<SeededRandom>(secret));
   adapters_[place] = std::make_unique<adapter::ChannelAdapter>(config, *adapter_random_.back());
+  nics_.back()->join(*adapters_[place]);
   auto node = std::make_unique<Node>();
   node->number = number;
   node->place = place;
@@ -292,7 +296,7 @@ Node& World::begin(uint32_t place) {
       end.tampered = std::make_unique<TamperedPort>(*port, *options_.saboteur, place);
       port = end.tampered.get();
     }
-    node->adapter->attach(*port);
+    node->adapter->attach(*port, config.nics[node->links.size()]);
     node->lids.push_back(model_.links().lid(link));
     node->links.push_back(link);
   }
@@ -306,6 +310,7 @@ void World::end(Node& node, bool at_once) {
   const uint32_t place = node.place;
   if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last cells leave
   windows_.dies(place);
+  count_keys(adapters_[place].get(), outcome_.tally);
   adapters_[place].reset();
   node.adapter = nullptr;
   at_[place] = nullptr;
@@ -431,6 +436,7 @@ void World::return_switches() {
 int World::poll_adapter(uint32_t place, Instant now) noexcept {
   const Duration before = cpu_time();
   const int work = adapters_[place]->poll(now);
+  nics_[at_[place]->number]->turn();
   outcome_.slowest_turn = std::max(outcome_.slowest_turn, cpu_time() - before);
   if (program_ != nullptr) program_->take_events(*at_[place]);
   return work;
@@ -575,6 +581,7 @@ Outcome World::run() {
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
   for (const PortEnd& end : ports_) count_faults(end, outcome_.tally);
+  for (const auto& adapter : adapters_) count_keys(adapter.get(), outcome_.tally);
   windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();
