@@ -13,6 +13,7 @@ GROWTH = 0.03  # allowed growth of a path over its budget
 RELATIONS = (
     ("LateCell", "CellAhead", 1.5),  # the first later packet tells that nothing is left to write
     ("LateCellPieces", "CellAhead", 40),  # a comparison with each later packet, and a copy for each piece that is left
+    ("Direct100", "Direct1", 1.1),  # a message beside 99 memory windows that stand still
     ("CmIdOf20000", "CmIdOf2000", 1.2),  # linear
 )
 HEAD = """# User-mode instructions per unit of each hot path (bench/path_budget.cc), by the counter that was used, in the release build of this

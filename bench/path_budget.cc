@@ -12,6 +12,7 @@
 #include "adapter/queues/qp_rules.h"
 #include "base/check.h"
 #include "bench/support/cm_ids.h"
+#include "bench/support/direct_rig.h"
 #include "bench/support/instructions.h"
 #include "bench/support/late_cell_rig.h"
 #include "bench/support/one_thread_fabric.h"
@@ -47,6 +48,8 @@ struct CellAhead {};       // a cell ahead of its turn, with none behind it
 struct LateCell {};        // one that arrives after the cells of 510 later writes to the same place
 struct LateCellPieces {};  // one that 510 later writes have covered byte by byte
 struct CmIdOf2000 {};      // an identifier of connection management, made and ended among 2000
+struct Direct1 {};         // a Send through the sender's only memory window
+struct Direct100 {};       // a Send through one of its 100; bench/budget.py compares the pair
 struct CmIdOf20000 {};     // the same among 20,000; bench/budget.py compares each pair
 
 void count_cells(const InstructionCounter& counter) {
@@ -308,6 +311,22 @@ void count_ids(const InstructionCounter& counter, std::string_view name, uint32_
   print_path(name, counter, path);
 }
 
+/// What a message costs its sender: the post, the turn in which it leaves, and that in which it completes.
+template <class Part>
+void count_direct(const InstructionCounter& counter, std::string_view name, uint32_t windows) {
+  DirectRig rig(windows);
+  PathCount path;
+  for (int round = 0; round < kWarmUp + kRounds; ++round) {
+    const bool counting = round >= kWarmUp;
+    rig.prepare();
+    count<Part>(counter, counting, path, [&] { rig.send(); });
+    rig.arrive();
+    count<Part>(counter, counting, path, [&] { rig.finish(); });
+  }
+  path.units = kRounds;
+  print_path(name, counter, path);
+}
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   bool callgrind = false;
@@ -326,6 +345,8 @@ int run(int argc, char** argv) {
   count_late_cell<LateCell>(counter, "LateCell", LateCellRig::kLaterMost);
   count_late_cell<LateCellPieces>(counter, "LateCellPieces", LateCellRig::kLaterMost,
                                   LateCellRig::Later::kPieces);
+  count_direct<Direct1>(counter, "Direct1", 1);
+  count_direct<Direct100>(counter, "Direct100", 100);
   count_ids<CmIdOf2000>(counter, "CmIdOf2000", 2000);
   count_ids<CmIdOf20000>(counter, "CmIdOf20000", 20'000);
   return 0;

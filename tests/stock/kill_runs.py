@@ -112,15 +112,15 @@ class Pair:
 
 
 class Fabric:
-    """The fabric of all rounds. `prefix` goes before every command, as to run it as another user."""
+    """The fabric of all rounds. `prefix` goes before every command, as to run it as another user; `environment` is of all programs."""
 
-    def __init__(self, weft, directory, prefix=()):
+    def __init__(self, weft, directory, prefix=(), environment=None):
         self.weft = str(weft)
         self.directory = pathlib.Path(directory)
         self.prefix = list(prefix)
         self.state = self.directory / "state"
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "LANG": "C.UTF-8", "WEFT_DEBUG": "cm",
-                            "WEFT_STATE_DIR": str(self.state)}
+                            "WEFT_STATE_DIR": str(self.state), **(environment or {})}
 
     def tell(self, *words):
         done = subprocess.run([*self.prefix, self.weft, *words], capture_output=True, text=True, timeout=60,
@@ -361,8 +361,8 @@ def run_rounds(fabric, rounds, seed, report, seconds=float("inf")):
     return faults
 
 
-def run(weft, directory, rounds, seed, prefix=()):
-    fabric = Fabric(weft, directory, prefix)
+def run(weft, directory, rounds, seed, prefix=(), environment=None):
+    fabric = Fabric(weft, directory, prefix, environment)
     fabric.up()
     try:
         return run_rounds(fabric, rounds, seed, lambda line: print(line, flush=True))

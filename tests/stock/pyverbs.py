@@ -3,6 +3,7 @@
 
   scripts/pyverbs                  every test file; exit 1 if a test fails or a file crashes
   scripts/pyverbs NAME...          the files test_NAME
+  scripts/pyverbs --direct         as weft run --direct; a test's queue pairs are in one process, whose cells the switch loops back
   scripts/pyverbs --skips          also each reason to skip, with how many tests give it
   scripts/pyverbs --newest [DIR]   the tests of rdma-core's newest source instead, with the pyverbs and librdmacm built of it: of the
                                    checkout DIR, else of one that is cloned into build/rdma-core. Also cmake, ninja, a C compiler,
@@ -147,7 +148,7 @@ def newest_tests(scratch, source):
     return tests
 
 
-def run_file(weft, tests, name, directory):
+def run_file(weft, tests, name, directory, direct):
     """Outcomes of one file: a list of (test, outcome)."""
     (directory / "run").mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -155,7 +156,7 @@ def run_file(weft, tests, name, directory):
             os.chown(path, NOBODY, NOBODY)
     environment = {"PATH": "/usr/bin:/bin:/usr/sbin", "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory / "run"), "LANG": "C.UTF-8",
                    "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **tests.environment}
-    command = [str(weft), "run", "--", PYTHON, str(tests.directory / "tests" / "run_tests.py"), "-v", "-k", f"tests.{name}."]
+    command = [str(weft), "run", *(["--direct"] if direct else []), "--", PYTHON, str(tests.directory / "tests" / "run_tests.py"), "-v", "-k", f"tests.{name}."]
     try:
         done = subprocess.run(as_user(command), cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, timeout=FILE_SECONDS)
@@ -190,6 +191,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--skips", action="store_true", help="print the reasons for which tests were skipped")
+    parser.add_argument("--direct", action="store_true", help="with memory windows")
     parser.add_argument("--newest", nargs="?", type=pathlib.Path, const=True, metavar="DIR", help="rdma-core's newest source")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build directory")
     options = parser.parse_args()
@@ -206,7 +208,7 @@ def main():
             continue
         directory = scratch / name
         directory.mkdir()
-        outcomes = run_file(weft, tests, name, directory)
+        outcomes = run_file(weft, tests, name, directory, options.direct)
         every += outcomes
         counts = collections.Counter(result.split()[0].rstrip(":") for _, result in outcomes)
         print(f"{name:<28} " + ", ".join(f"{word} {count}" for word, count in sorted(counts.items())), flush=True)

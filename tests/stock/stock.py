@@ -11,6 +11,9 @@
   scripts/stock --switches 3 --loss 1 --corrupt 0.1
                                the reliable ones, the sides of each two hops apart, while each link between switches loses 1 % of
                                the cells in each direction and damages 0.1 %; a case whose cells have not crossed them fails
+  scripts/stock --direct both  programs reach each other through memory windows (weft run --direct)
+  scripts/stock --direct one   one side of each pair wants windows, the other does not, so that both take the switch; one case after
+                               the other it is the server, then the client
   scripts/stock --sanitized build/asan-ubsan ibverbs rdmacm
                                programs load the libraries of that build, and the address sanitizer's own before them
 
@@ -198,6 +201,8 @@ class Runner:
         # How much longer than usual a case may take: exchanges that sleep take as long as others keep the cores.
         self.slower = (4 if self.faults or self.sanitized else 1) * max(1, os.getloadavg()[0] / os.cpu_count())
         self.first_port = self.next_port = options.first_port
+        self.direct = options.direct
+        self.direct_side = "client"  # of the case that runs, with --direct one
         self.fabric = None
         self.struck = 0  # cells, by faults
         self.passage = ""  # what the last case's cells met
@@ -225,7 +230,12 @@ class Runner:
                          *([f"{LOSSES}=1"] if self.faults else [])]
         else:
             launcher.append("--")
-        return self.spawn([*launcher, *words], directory, role, case.environment)
+        return self.spawn([*launcher, *words], directory, role, {**self.way(role), **case.environment})
+
+    def way(self, role):
+        """Whether a program wants memory windows. Those beside the server go with it."""
+        side = "client" if role == "client" else "server"
+        return {"WEFT_DIRECT": "1"} if self.direct == "both" or (self.direct == "one" and side == self.direct_side) else {}
 
     def wait_for_server(self, case, server):
         """Until the server waits for its client. Those on the fabric show nothing outside: a moment has to do."""
@@ -270,6 +280,7 @@ class Runner:
     def run(self, case):
         """Why the case failed; None when it passed."""
         self.port = self.free_port()
+        self.direct_side = "server" if self.direct_side == "client" else "client"
         directory = pathlib.Path(tempfile.mkdtemp(dir=self.scratch))
         (directory / "run").mkdir(mode=0o700)
         if case.prepare:
@@ -415,10 +426,15 @@ def arguments():
     parser.add_argument("--switches", type=int, default=1, metavar="N", help="in a row: servers join the first, clients the last")
     parser.add_argument("--loss", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
     parser.add_argument("--corrupt", type=float, metavar="PERCENT", help="of the cells; only cases that repair it")
+    parser.add_argument("--direct", choices=("both", "one"), help="the sides that want memory windows; also with --kills")
     parser.add_argument("--sanitized", type=pathlib.Path, metavar="BUILD", help="build whose libraries the programs load")
     parser.add_argument("--first-port", type=int, default=21000, metavar="N", help="TCP ports from here: for several runs at once")
     parser.add_argument("--set", action="append", default=[], metavar="VAR=VALUE", help="an environment variable for all")
     chosen = parser.parse_args()
+    if chosen.direct and (chosen.loss or chosen.corrupt or chosen.switches != 1):
+        parser.error("--direct: what passes a memory window passes no switch")
+    if chosen.kills and chosen.direct == "one":
+        parser.error("--kills goes with --direct both")
     if not 1024 <= chosen.first_port <= last_port() - 100 * CASE_PORTS:
         parser.error(f"--first-port: 1024 to {last_port() - 100 * CASE_PORTS}")
     return chosen
@@ -433,7 +449,7 @@ def kills(options, scratch):
     if os.geteuid() == 0:
         os.chown(directory, NOBODY, NOBODY)
     seed = options.seed if options.seed is not None else int(time.time())
-    faults = kill_runs.run(weft, directory, options.kills, seed, as_user([]))
+    faults = kill_runs.run(weft, directory, options.kills, seed, as_user([]), {"WEFT_DIRECT": "1"} if options.direct == "both" else {})
     print("\n".join(faults) if faults else "nothing hangs and nothing leaks")
     if not faults:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -446,7 +462,8 @@ def main():
         return supervised(lambda scratch: kills(options, scratch))
     chosen = [case for case in every_case()
               if (not options.names or any(name in f"{case.family}: {case.name}" for name in options.names))
-              and (case.reliable and case.talks or not (options.loss or options.corrupt))]
+              and (case.reliable and case.talks or not (options.loss or options.corrupt))
+              and (case.server or options.direct != "one")]
     if not chosen:
         sys.exit("stock: no case of that name; see scripts/stock --list")
     if options.list:

@@ -25,10 +25,6 @@ namespace {
 
 /// Records of one window that a turn takes.
 constexpr uint32_t kRecordsPerTurn = 64;
-/// Up to this many windows each get a turn in each turn of the adapter: a record is seen before its bell.
-constexpr size_t kFewWindows = 4;
-/// All windows get a turn after this time, whether or not their bells have rung: a peer may have died.
-constexpr Duration kSweepEvery = 1ms;
 /// A window without QPs waits for a peer that still moves data.
 constexpr Duration kSettleEvery = 1ms;
 
@@ -82,7 +78,7 @@ DirectPeer* DirectService::peer_of(Lid lid) {
   auto made = std::make_unique<DirectPeer>();
   made->lids.push_back(lid);
   peers_.reserve(peers_.size() + 1);
-  watches_.reserve(peers_.size() + 1);
+  watch_.reserve(peers_.size() + 1);
   for (const auto& peer : peers_) peer->lids.reserve(peer->lids.size() + 1);
   DirectPath* path = engine_.config.direct->claim(lid);
   if (path == nullptr) return nullptr;
@@ -97,12 +93,11 @@ DirectPeer* DirectService::peer_of(Lid lid) {
   return peers_.back().get();
 }
 
-/// There is room for one more, or this throws.
 void DirectService::add(std::unique_ptr<DirectPeer> peer) {
-  watches_.reserve(peers_.size() + 1);
+  peers_.reserve(peers_.size() + 1);
+  watch_.add();
   peer->place = peers_.size();
   peers_.push_back(std::move(peer));
-  watches_.emplace_back();
 }
 
 void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
@@ -167,10 +162,10 @@ void DirectService::leave(QueuePair& qp) noexcept {
 void DirectService::drop(DirectPeer& peer) noexcept {
   if (!keys_.let_go(peer)) return;
   engine_.config.direct->release(*peer.path);
-  const auto place = static_cast<ptrdiff_t>(peer.place);
-  peers_.erase(peers_.begin() + place);
-  watches_.erase(watches_.begin() + place);
-  for (size_t i = static_cast<size_t>(place); i < peers_.size(); ++i) peers_[i]->place = i;
+  const size_t place = peer.place;
+  peers_.erase(peers_.begin() + static_cast<ptrdiff_t>(place));
+  watch_.erase(place);
+  for (size_t i = place; i < peers_.size(); ++i) peers_[i]->place = i;
 }
 
 /// The caller drops the peer if this was its last QP.
@@ -247,10 +242,12 @@ uint32_t DirectService::run_turn() noexcept {
   Lid lid{};
   while (DirectPath* path = engine_.config.direct->arrived(lid)) admit(*path, lid);
   more_ = false;
-  const bool all = peers_.size() <= kFewWindows || engine_.now >= sweep_at_;
-  if (all) sweep_at_ = engine_.now + kSweepEvery;
-  for (size_t i = peers_.size(); i-- > 0;) {
-    if (i < peers_.size() && (all || watches_[i].calls(engine_.now))) work += turn_at(i);
+  const uint64_t changes = watch_.changes();
+  for (const uint32_t place : watch_.call(engine_.now)) {
+    work += turn_at(place);
+    if (watch_.changes() == changes) continue;
+    more_ = true;  // the places have changed: all get a turn in the next one
+    return work;
   }
   return work;
 }
@@ -262,7 +259,7 @@ uint32_t DirectService::turn_at(size_t place) noexcept {
   const uint64_t heard = bell == nullptr ? 0 : bell->load(std::memory_order_acquire);  // before the look
   const uint32_t work = turn(*peers_[place]);
   if (place < peers_.size() && peers_[place].get() == peer)  // it has not ended in this turn
-    watches_[place] = {bell, heard, work != 0 ? Instant::min() : due_of(*peer)};
+    watch_.rested(place, bell, heard, work != 0 ? Instant::min() : due_of(*peer));
   return work;
 }
 
@@ -288,10 +285,7 @@ void DirectService::admit(DirectPath& path, Lid lid) noexcept {
 
 Instant DirectService::next_turn() const noexcept {
   if (more_) return Instant::min();
-  Instant at = kNever;
-  for (size_t i = 0; i < peers_.size(); ++i)
-    at = std::min(at, watches_[i].due == Instant::min() ? due_of(*peers_[i]) : watches_[i].due);
-  return at;
+  return watch_.next([this](size_t place) { return due_of(*peers_[place]); });
 }
 
 uint32_t DirectService::turn(DirectPeer& peer) noexcept {

@@ -3,7 +3,6 @@
 // longer receives, it leaves the service.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "adapter/transport/direct/direct_outlet.h"
 #include "adapter/transport/direct/direct_requester.h"
 #include "adapter/transport/direct/direct_responder.h"
+#include "adapter/transport/direct/direct_watch.h"
 #include "adapter/transport/service.h"
 
 namespace weft::adapter {
@@ -48,18 +48,6 @@ class DirectService final : public Service {
   [[nodiscard]] Instant next_turn() const noexcept override;
 
  private:
-  /// What tells that the window of a peer has to be looked at. One behind the other, because most turns of an
-  /// adapter with many windows find nothing in most of them.
-  struct Watch {
-    const std::atomic<uint64_t>* bell = nullptr;  // null: look each time
-    uint64_t heard = 0;                           // of the bell
-    Instant due = Instant::min();                 // min: the service has used the window since its last turn
-
-    [[nodiscard]] bool calls(Instant now) const noexcept {
-      return due <= now || bell == nullptr || bell->load(std::memory_order_acquire) != heard;
-    }
-  };
-
   [[nodiscard]] bool suits(const QueuePair& qp) const noexcept;
   [[nodiscard]] DirectPeer* peer_of(Lid lid);
   void admit(DirectPath& path, Lid lid) noexcept;
@@ -68,7 +56,7 @@ class DirectService final : public Service {
   void add(std::unique_ptr<DirectPeer> peer);
   void drop(DirectPeer& peer) noexcept;
   /// The window of this peer gets a turn in the next turn of the adapter.
-  void touch(const DirectPeer& peer) noexcept { watches_[peer.place].due = Instant::min(); }
+  void touch(const DirectPeer& peer) noexcept { watch_.touch(peer.place); }
   [[nodiscard]] uint32_t turn_at(size_t place) noexcept;
   [[nodiscard]] Instant due_of(const DirectPeer& peer) const noexcept;
   [[nodiscard]] uint32_t turn(DirectPeer& peer) noexcept;
@@ -85,8 +73,7 @@ class DirectService final : public Service {
   Engine& engine_;
   Service* reliable_ = nullptr;
   std::vector<std::unique_ptr<DirectPeer>> peers_;
-  std::vector<Watch> watches_;  // of peers_, in their order
-  Instant sweep_at_ = Instant::min();
+  DirectWatch watch_;                               // of peers_, in their order
   std::unordered_map<uint32_t, QueuePair*> lives_;  // by DirectQp::id
   uint32_t last_id_ = 0;
   bool more_ = false;  // a FIFO has records that the last turn has not taken

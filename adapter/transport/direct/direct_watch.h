@@ -1,0 +1,81 @@
+// adapter/transport/direct/direct_watch.h -- which of an adapter's memory windows get a turn. The cost of a
+// turn does not grow with windows that stand still. docs/window.md, "Many windows".
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace weft::adapter {
+
+/// Up to this many windows each get a turn in each turn of the adapter: a record is seen before its bell.
+inline constexpr size_t kFewWindows = 4;
+/// Quiet windows whose bells are looked at in one turn.
+inline constexpr size_t kQuietPerTurn = 8;
+/// Turns without a bell after which a window is quiet.
+inline constexpr uint32_t kTurnsUntilQuiet = 1024;
+/// All windows get a turn after this time: a peer that dies rings no bell.
+inline constexpr Duration kWindowSweepEvery = std::chrono::milliseconds(1);
+
+/// Windows are named by their places, 0 and up, as in DirectService::peers_.
+class DirectWatch {
+ public:
+  using Bell = std::atomic<uint64_t>;
+
+  /// Room for this many. add() does not allocate then.
+  void reserve(size_t windows);
+  /// One more window, behind the others. It gets a turn in the next one.
+  void add();
+  /// Those behind it move up.
+  void erase(size_t place) noexcept;
+  /// Steps with each reserve(), add() and erase(): what call() gave is no longer valid.
+  [[nodiscard]] uint64_t changes() const noexcept { return changes_; }
+  /// The service has used the window: it gets a turn in the next one.
+  void touch(size_t place) noexcept;
+
+  /// The windows that get a turn now, by their places. Valid until changes() steps.
+  [[nodiscard]] std::span<const uint32_t> call(Instant now) noexcept;
+  /// A window has had its turn. `bell`: null when it has none, so that it gets every turn; `heard`: of the bell
+  /// before the turn; `due`: when it gets a turn without a bell, Instant::min() in the next one.
+  void rested(size_t place, const Bell* bell, uint64_t heard, Instant due) noexcept;
+
+  /// When a window gets a turn without a bell. `due_of(place)` tells it of a window that was touched.
+  template <typename DueOf>
+  [[nodiscard]] Instant next(DueOf due_of) const noexcept {
+    Instant at = earliest_;
+    for (const uint32_t place : active_) {
+      if (watches_[place].due == Instant::min()) at = std::min(at, due_of(place));
+    }
+    return at;
+  }
+
+ private:
+  struct Watch {
+    const Bell* bell = nullptr;
+    uint64_t heard = 0;
+    Instant due = Instant::min();
+    uint32_t quiet = 0;  // turns
+    bool active = false;
+
+    [[nodiscard]] bool calls(Instant now) const noexcept {
+      return due <= now || bell == nullptr || bell->load(std::memory_order_acquire) != heard;
+    }
+  };
+  void activate(size_t place) noexcept;
+
+  std::vector<Watch> watches_;
+  std::vector<uint32_t> active_;  // looked at in each turn
+  std::vector<uint32_t> due_;     // what call() gives
+  uint64_t changes_ = 0;
+  size_t cursor_ = 0;          // the next quiet one
+  Instant earliest_ = kNever;  // no window that was not touched is due before
+  Instant sweep_at_ = Instant::min();
+};
+
+}  // namespace weft::adapter

@@ -1,0 +1,96 @@
+// Which windows get a turn: few all the time, of many those that are used or whose bells ring, and each at least
+// once in a while.
+#include "adapter/transport/direct/direct_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace weft::test {
+using adapter::DirectWatch;
+namespace {
+
+using namespace std::chrono_literals;
+
+/// 100 windows that have had their first turn.
+class DirectWatches : public ::testing::Test {
+ protected:
+  DirectWatches() {
+    for (size_t i = 0; i < bells.size(); ++i) watch.add();
+    (void)turn();
+    for (uint32_t i = 0; i < adapter::kTurnsUntilQuiet; ++i) EXPECT_TRUE(turn().empty());
+  }
+  /// The places of one turn, each of which then rests.
+  std::vector<uint32_t> turn(Instant due = kNever) {
+    const auto called = watch.call(now);
+    std::vector<uint32_t> out(called.begin(), called.end());
+    for (const uint32_t place : out) watch.rested(place, &bells.at(place), bells.at(place).load(), due);
+    return out;
+  }
+  static bool has(const std::vector<uint32_t>& places, uint32_t place) {
+    return std::find(places.begin(), places.end(), place) != places.end();
+  }
+
+  DirectWatch watch;
+  std::array<DirectWatch::Bell, 100> bells{};
+  Instant now{1s};
+};
+
+TEST_F(DirectWatches, a_bell_among_quiet_windows_is_heard_after_some_turns_and_then_at_once) {
+  bells[63].fetch_add(1);
+  size_t turns = 1;
+  while (!has(turn(), 63) && turns < 100) ++turns;
+  EXPECT_LE(turns, 100 / adapter::kQuietPerTurn + 1);
+  bells[63].fetch_add(1);
+  EXPECT_EQ(turn(), std::vector<uint32_t>{63});
+  EXPECT_TRUE(turn().empty());
+}
+
+TEST_F(DirectWatches, a_window_that_is_used_gets_the_next_turn_and_counts_its_own_time) {
+  watch.touch(17);
+  EXPECT_EQ(watch.next([](size_t place) { return Instant(1s + 1ms * static_cast<int64_t>(place)); }),
+            Instant(1s + 17ms));
+  EXPECT_EQ(turn(Instant(1s + 500us)), std::vector<uint32_t>{17});
+  EXPECT_EQ(watch.next([](size_t) { return kNever; }), Instant(1s + 500us));
+  now = Instant(1s + 500us);
+  EXPECT_TRUE(has(turn(), 17));
+}
+
+TEST_F(DirectWatches, all_get_a_turn_once_a_millisecond) {
+  now += adapter::kWindowSweepEvery;
+  EXPECT_EQ(turn().size(), bells.size());
+  EXPECT_TRUE(turn().empty());
+}
+
+TEST_F(DirectWatches, after_an_erase_all_get_a_turn_at_their_new_places) {
+  const uint64_t before = watch.changes();
+  watch.erase(3);
+  EXPECT_NE(watch.changes(), before);
+  EXPECT_EQ(turn().size(), bells.size() - 1);
+}
+
+TEST_F(DirectWatches, a_window_without_a_bell_gets_every_turn) {
+  watch.touch(5);
+  (void)watch.call(now);
+  watch.rested(5, nullptr, 0, kNever);
+  for (uint32_t i = 0; i < 3 * adapter::kTurnsUntilQuiet; ++i) {
+    const auto called = watch.call(now);
+    ASSERT_EQ(called.size(), 1U);
+    watch.rested(5, nullptr, 0, kNever);
+  }
+}
+
+TEST(DirectWatchOfFew, few_windows_get_every_turn) {
+  DirectWatch watch;
+  std::array<DirectWatch::Bell, 4> bells{};
+  for (size_t i = 0; i < bells.size(); ++i) watch.add();
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(watch.call(Instant(1s)).size(), 4U);
+    for (uint32_t place = 0; place < 4; ++place) watch.rested(place, &bells.at(place), 0, kNever);
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
