@@ -99,7 +99,8 @@ class Side:
     def kill(self):
         if self.popen.poll() is None:
             self.popen.kill()
-            self.popen.wait(10)
+            if self.wait(END_SECONDS) is None:
+                raise RuntimeError(f"{self.output.stem} has not ended {END_SECONDS} s after SIGKILL")
 
 
 @dataclasses.dataclass
@@ -109,6 +110,10 @@ class Pair:
     server: Side
     client: Side = None
     moment: float = 0.0  # of the kill, after the client's start
+
+    def waits_for_nobody(self):
+        """The client has given up, and the server may have nothing outstanding: no device would tell it."""
+        return self.program.may_wait and self.client.popen.poll() is not None and bool(GAVE_UP.search(self.client.said()))
 
 
 class Fabric:
@@ -262,7 +267,9 @@ class KillRuns:
         for pair in pairs:
             for name, side in (("client", pair.client), ("server", pair.server)):
                 status = side.wait(deadline - time.monotonic())
-                if status is None:
+                if status is None and name == "server" and pair.waits_for_nobody():
+                    self.outcomes["had nothing outstanding"] += 1
+                elif status is None:
                     faults.append(f"{pair.program.name}: the {name} hangs without its switch ({side.last_words()})")
                 elif status != 0 and any(GAVE_UP.search(one.said()) for one in (pair.client, pair.server)):
                     self.outcomes["gave up by its own time-outs"] += 1
