@@ -1,5 +1,5 @@
-// Which windows get a turn: few all the time, of many those that are used or whose bells ring, and each at least
-// once in a while.
+// Which windows get a turn: few all the time, of many those that are used or whose bells ring, and each at
+// least once in a while.
 #include "adapter/transport/direct/direct_watch.h"
 
 #include <gtest/gtest.h>
