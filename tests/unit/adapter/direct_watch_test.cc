@@ -82,6 +82,17 @@ TEST_F(DirectWatches, a_window_without_a_bell_gets_every_turn) {
   }
 }
 
+TEST_F(DirectWatches, a_window_tells_its_time_with_or_without_a_bell) {
+  for (const DirectWatch::Bell* bell : {static_cast<const DirectWatch::Bell*>(nullptr), &bells[5]}) {
+    now += 2 * adapter::kWindowSweepEvery;
+    (void)turn();
+    watch.touch(5);
+    (void)watch.call(now);
+    watch.rested(5, bell, 0, now + 100us);
+    EXPECT_EQ(watch.next([](size_t) { return kNever; }), now + 100us);
+  }
+}
+
 TEST(DirectWatchOfFew, few_windows_get_every_turn) {
   DirectWatch watch;
   std::array<DirectWatch::Bell, 4> bells{};
