@@ -41,8 +41,8 @@ class DirectWatch {
 
   /// The windows that get a turn now, by their places. Valid until changes() steps.
   [[nodiscard]] std::span<const uint32_t> call(Instant now) noexcept;
-  /// A window has had its turn. `bell`: null when it has none, so that it gets every turn; `heard`: of the bell
-  /// before the turn; `due`: when it gets a turn without a bell, Instant::min() in the next one.
+  /// A window has had its turn. `bell`: null when it has none, so that it gets every turn; `heard`: of the
+  /// bell before the turn; `due`: when it gets a turn without a bell, Instant::min() in the next one.
   void rested(size_t place, const Bell* bell, uint64_t heard, Instant due) noexcept;
 
   /// When a window gets a turn without a bell. `due_of(place)` tells it of a window that was touched.
