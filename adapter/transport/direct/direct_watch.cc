@@ -80,8 +80,8 @@ void DirectWatch::rested(size_t place, const Bell* bell, uint64_t heard, Instant
   watch.bell = bell;
   watch.heard = heard;
   watch.due = due;
-  if (due == Instant::min() || bell == nullptr) return activate(place);
-  earliest_ = std::min(earliest_, due);
+  if (due == Instant::min() || bell == nullptr) activate(place);
+  if (due != Instant::min()) earliest_ = std::min(earliest_, due);
 }
 
 }  // namespace weft::adapter

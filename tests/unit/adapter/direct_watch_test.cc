@@ -1,5 +1,5 @@
-// Which windows get a turn: few all the time, of many those that are used or whose bells ring, and each at
-// least once in a while.
+// Which windows get a turn: few all the time, of many those that are used or whose bells ring, and each once
+// a millisecond.
 #include "adapter/transport/direct/direct_watch.h"
 
 #include <gtest/gtest.h>
@@ -79,6 +79,17 @@ TEST_F(DirectWatches, a_window_without_a_bell_gets_every_turn) {
     const auto called = watch.call(now);
     ASSERT_EQ(called.size(), 1U);
     watch.rested(5, nullptr, 0, kNever);
+  }
+}
+
+TEST_F(DirectWatches, a_window_tells_its_time_with_or_without_a_bell) {
+  for (const bool has_bell : {false, true}) {
+    now += 2 * adapter::kWindowSweepEvery;
+    (void)turn();
+    watch.touch(5);
+    (void)watch.call(now);
+    watch.rested(5, has_bell ? &bells[5] : nullptr, 0, now + 100us);
+    EXPECT_EQ(watch.next([](size_t) { return kNever; }), now + 100us);
   }
 }
 
