@@ -222,7 +222,8 @@ def fabtests_outcomes(text):
 
 
 def patient_sleep(suite):
-    """A directory with a `sleep` that takes longer while others keep the cores: runfabtests.sh gives a server one second to listen."""
+    """A directory with a `sleep` that takes longer while others keep the cores: runfabtests.sh gives a server one second to listen. It
+    takes 20 s more at most, because runfabtests.sh also ends a server after 120 s."""
     directory = suite.work / "programs"
     directory.mkdir(exist_ok=True)
     program = directory / "sleep"
@@ -230,7 +231,8 @@ def patient_sleep(suite):
 import os
 import sys
 import time
-time.sleep(float(sys.argv[1]) * max(1, os.getloadavg()[0] / os.cpu_count()))
+seconds = float(sys.argv[1])
+time.sleep(min(seconds * max(1, os.getloadavg()[0] / os.cpu_count()), seconds + 20))
 """)
     program.chmod(0o755)
     return directory
