@@ -69,7 +69,7 @@ MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
 
 NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  KeyQuestions* questions = core_->engine.questions.get();
+  KeyQuestions* questions = core_->engine.questions;
   if (questions != nullptr) questions->use_directory(directory);
   return questions;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adapter/adapter_engine.h"
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_numbers.h"
 #include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
@@ -52,6 +53,7 @@ class AdapterCore {
   }
 
   Engine engine;
+  std::unique_ptr<KeyQuestions> questions;  // null with one NIC
   CellWriter writer;
   Services services;
 

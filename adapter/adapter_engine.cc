@@ -52,7 +52,6 @@ void Engine::add_nics() {
     tables.add(*more_memory.back());
   }
   for (const uint8_t nic : nics) tables.of_nic(nic).join(tables.all());
-  questions = std::make_unique<KeyQuestions>(*this, nics);
 }
 
 void Engine::use_port(QueuePair& qp, uint8_t port) noexcept {

@@ -16,7 +16,6 @@
 #include "adapter/event_box.h"
 #include "adapter/events.h"
 #include "adapter/failure_log.h"
-#include "adapter/key_questions.h"
 #include "adapter/limits.h"
 #include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
@@ -37,6 +36,8 @@
 #include "base/rng.h"
 
 namespace weft::adapter {
+
+class KeyQuestions;
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -104,7 +105,7 @@ struct Engine {
   MemoryTable memory;     // of the first NIC, which most computers have alone
   NicTables tables{memory};
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
-  std::unique_ptr<KeyQuestions> questions;                // null with one NIC
+  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterCore
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;

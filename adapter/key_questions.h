@@ -1,8 +1,9 @@
 // adapter/key_questions.h -- keys that the arriving NIC does not know, and the packets that wait for an
 // answer. Only a computer with several NICs has this object (docs/key_migration.md).
 //
-// A QP whose packet names such a key waits as a whole: its later cells, except acknowledgements, queue behind,
-// so that no service sees them out of order. QPs that meet the same key at the same NIC share one question.
+// A QP whose packet names such a key waits as a whole: its later cells, except acknowledgements, queue
+// behind, so that no service sees them out of order. QPs that meet the same key at the same NIC share one
+// question.
 #pragma once
 
 #include <array>
@@ -48,8 +49,9 @@ class KeyQuestions final : public NicKeys {
   [[nodiscard]] KeyDirectory* directory() noexcept { return directory_; }
 
   // ---- turn --------------------
-  /// Calls `take(qp, cell, first)` for every cell whose question is answered, in the order of arrival. `first`
-  /// is the cell that asked. Drops the cells of questions that were not answered in time. @return cells taken
+  /// Calls `take(qp, cell, first)` for every cell whose question is answered, in the order of arrival.
+  /// `first` is the cell that asked. Drops the cells of questions that were not answered in time.
+  /// @return cells taken
   template <class Take>
   int take_answered(Take&& take) noexcept {
     int taken = 0;

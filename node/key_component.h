@@ -25,9 +25,9 @@ enum class KeyCounter : uint8_t {
   return {"questions", "lists", "handed_over", "invalid", "ends", "invalidated"};
 }
 
-/// Owner: the thread of the adapter. One object orders hand-over and end of keys (O-35): a question is answered
-/// from the list as it is in poll(), and key_ended() returns after every other NIC has dropped the key. So no
-/// key is handed over after its end.
+/// Owner: the thread of the adapter. One object orders hand-over and end of keys (O-35): a question is
+/// answered from the list as it is in poll(), and key_ended() returns after every other NIC has dropped the
+/// key. So no key is handed over after its end.
 class KeyComponent final : public adapter::KeyDirectory {
  public:
   /// Answers go to `nics`. Call before the first poll() of the adapter.

@@ -1,5 +1,7 @@
 #include "adapter/queues/qp_lifecycle.h"
 
+#include "adapter/key_questions.h"
+
 namespace weft::adapter {
 namespace {
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 
+#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/path_migration.h"
 #include "adapter/transport/rnr_timer.h"

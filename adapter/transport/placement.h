@@ -9,6 +9,7 @@
 #include <span>
 
 #include "adapter/adapter_engine.h"
+#include "adapter/key_questions.h"
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/responder_faults.h"
 #include "messages/transport_headers.h"
@@ -115,6 +116,7 @@ class Placement {
   template <class Action>
   [[nodiscard]] AccessFault visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
                                         Action action) noexcept;
+  [[nodiscard, gnu::noinline]] bool write_by_table(QueuePair& qp, const CellView& cell) noexcept;
   void leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept;
   [[nodiscard]] bool meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                          uint64_t bytes) noexcept;

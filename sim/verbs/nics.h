@@ -1,5 +1,5 @@
-// sim/verbs/nics.h -- each port of an adapter is a NIC of its own, and the first NIC has the program's keys: they
-// move with the queue pairs (docs/key_migration.md).
+// sim/verbs/nics.h -- each port of an adapter is a NIC of its own, and the first NIC has the program's keys:
+// they move with the queue pairs (docs/key_migration.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// tests/support/nic_pair.h -- two computers with several NICs each, in virtual time. NIC i of one is joined to
-// NIC i of the other by a traced pipe, and each computer has a program component for keys that move
+// tests/support/nic_pair.h -- two computers with several NICs each, in virtual time. NIC i of one is joined
+// to NIC i of the other by a traced pipe, and each computer has a program component for keys that move
 // (docs/key_migration.md). A QP begins on the first pipe; an alternate path lets it move to another.
 #pragma once
 
