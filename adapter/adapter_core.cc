@@ -21,6 +21,7 @@ namespace weft::adapter {
 
 AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
     : engine(config, random),
+      questions(config.nics.size() > 1 ? std::make_unique<KeyQuestions>(engine, config.nics) : nullptr),
       writer(engine),
       services(config.services, engine, writer),
       pds(config.limits.protection_domains + 1),
@@ -31,9 +32,8 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       protocols(config.limits.raw_protocols),
       reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct_(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
-  cqs.reserve(config.limits.completion_queues);
-  if (config.nics.size() > 1) questions = std::make_unique<KeyQuestions>(engine, config.nics);
   engine.questions = questions.get();
+  cqs.reserve(config.limits.completion_queues);
   if (direct_ != nullptr && reliable_ != nullptr) direct_->fall_back_to(*reliable_);
 }
 
@@ -304,7 +304,7 @@ int AdapterCore::take_answered_cells() noexcept {
     if (!qp.abilities().receive) return;
     if ((qp.watch & kWatchKey) != 0) return engine.questions->queue_behind(qp, cell);
     engine.resumed = asked;
-    by_service(qp, [&](auto& service) { service.take(qp, cell); });
+    qp.service->take(qp, cell);  // rare: not the direct call, which is inlined once
     engine.resumed = false;
   });
 }

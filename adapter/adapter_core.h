@@ -53,6 +53,7 @@ class AdapterCore {
   }
 
   Engine engine;
+  std::unique_ptr<KeyQuestions> questions;  // null with one NIC
   CellWriter writer;
   Services services;
 
@@ -63,7 +64,6 @@ class AdapterCore {
   CompletionQueue no_cq;  // CQ of XRC targets, which never complete anything
   QpNumbers numbers;
   RawProtocols protocols;
-  std::unique_ptr<KeyQuestions> questions;  // null with one NIC
 
  private:
   // Stages of a turn, in order.

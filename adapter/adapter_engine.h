@@ -105,7 +105,7 @@ struct Engine {
   MemoryTable memory;     // of the first NIC, which most computers have alone
   NicTables tables{memory};
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
-  KeyQuestions* questions = nullptr;                      // of the adapter; null with one NIC
+  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterCore
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;

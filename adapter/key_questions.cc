@@ -1,11 +1,11 @@
 // How it works: a check that finds no key in the list of the arriving NIC asks may_ask(). If the key has
 // another NIC's number, the service calls wait() and leaves its own state as if the cell had not come. The
 // cell is copied, because its slot in the link is needed. Answers only mark the question; the adapter's next
-// turn takes the cells out and gives them to the service again, which then finds the key, or refuses it.
+// turn takes the cells out and gives them to the service again, which finds the key, or refuses it.
 //
 // Limits: kKeyQuestionsMax questions at a time and kKeyQuestionsPerSecond in a second, of which a QP whose
-// key was invalid gets few; kKeyCellsMax cells and kKeyCellsPerQp of one QP. Cells beyond a limit are dropped
-// and counted. A peer of an acknowledged service repeats them.
+// key was invalid gets few; kKeyCellsMax cells and kKeyCellsPerQp of one QP. A cell beyond a limit is dropped
+// and counted. The peer of an acknowledged service repeats it.
 #include "adapter/key_questions.h"
 
 #include <algorithm>

@@ -50,8 +50,8 @@ class KeyQuestions final : public NicKeys {
 
   // ---- turn --------------------
   /// Calls `take(qp, cell, first)` for every cell whose question is answered, in the order of arrival.
-  /// `first` is the cell that asked. Drops the cells of questions that were not answered in time. @return
-  /// cells taken
+  /// `first` is the cell that asked. Drops the cells of questions that were not answered in time.
+  /// @return cells taken
   template <class Take>
   int take_answered(Take&& take) noexcept {
     int taken = 0;

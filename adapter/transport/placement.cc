@@ -94,15 +94,18 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
     return ResponderFault::kNone;
   }
   const uint32_t binding = packet.grant.binding;
-  const bool granted = accepted && packet.revision != 0;
-  const MemoryTable& list = granted ? engine_.tables.of_nic(packet.grant.nic) : list_for(qp, packet.rkey);
+  const MemoryTable* list = &engine_.memory;
+  if (engine_.questions != nullptr) [[unlikely]] {
+    const bool granted = accepted && packet.revision != 0;
+    list = granted ? &engine_.tables.of_nic(packet.grant.nic) : &list_for(qp, packet.rkey);
+  }
   AccessFault fault =
-      list.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, packet.grant);
-  if (!accepted && may_ask(qp, fault, packet.rkey)) return ResponderFault::kAwaitsKey;
+      list->check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, packet.grant);
   // The key was bound anew after the first bytes of the packet were placed; they lie in the old memory.
   const bool moved = packet.revision != 0 && packet.grant.binding != binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
-  if (fault != AccessFault::kNone) return refused(fault);
+  if (fault != AccessFault::kNone) [[unlikely]]
+    return !accepted && may_ask(qp, fault, packet.rkey) ? ResponderFault::kAwaitsKey : refused(fault);
   packet.revision = engine_.revision;
   return ResponderFault::kNone;
 }
@@ -142,17 +145,22 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
   if (check_rights(qp, cell.opcode) != ResponderFault::kNone) return false;
   if (data.size() > engine_.config.limits.message_bytes_max) return false;
   if (data.empty()) return true;  // touches no memory, as in look_up()
-  KnownRange& known = qp.rx.order->target;
-  std::byte* at = known.find(cell.rkey.value(), cell.va, data.size(), engine_.revision);
+  std::byte* at = qp.rx.order->target.find(cell.rkey.value(), cell.va, data.size(), engine_.revision);
   if (at != nullptr) [[likely]]
     return copy_in(engine_.memory, at, data);
+  return write_by_table(qp, cell);
+}
+
+/// The range that was used last does not have the bytes.
+bool Placement::write_by_table(QueuePair& qp, const CellView& cell) noexcept {
+  const std::span<const std::byte> data = cell.payload;
   RemoteGrant grant;
   const AccessFault fault = qp.memory->check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va, data.size(),
                                                     AccessKind::kRemoteWrite, grant);
   if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(engine_.memory, grant.at, data))
     return false;
   engine_.memory.finish_remote(grant);
-  if (!grant.one_shot) known.learn(grant, cell.rkey.value(), cell.va, engine_.revision);
+  if (!grant.one_shot) qp.rx.order->target.learn(grant, cell.rkey.value(), cell.va, engine_.revision);
   return true;
 }
 

@@ -116,6 +116,7 @@ class Placement {
   template <class Action>
   [[nodiscard]] AccessFault visit_place(QueuePair& qp, const RxPacket& packet, uint64_t begin, uint64_t bytes,
                                         Action action) noexcept;
+  [[nodiscard, gnu::noinline]] bool write_by_table(QueuePair& qp, const CellView& cell) noexcept;
   void leave_out_later(QueuePair& qp, Psn psn, Unwritten& unwritten) noexcept;
   [[nodiscard]] bool meets_what_is_ahead(QueuePair& qp, const RxPacket& packet, uint64_t begin,
                                          uint64_t bytes) noexcept;

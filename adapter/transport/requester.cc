@@ -150,7 +150,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   packet.pending = packet.is_read ? 1 : cell_mask(packet.cells);
   packet.last = last;
   packet.has_idata = last && rule.has_imm;
-  packet.invalidates = last && (rule.invalidates || (wqe.flags & kSendInvalidateTarget) != 0);
+  packet.invalidates = last & (rule.invalidates | ((wqe.flags & kSendInvalidateTarget) != 0));
   packet.ack_wanted = qp.acknowledged() && ((last && signaled) || half_window);
   const bool solicited = last && !packet.is_read && (wqe.flags & kSendSolicited) != 0;
   packet.flags2 = static_cast<uint8_t>((last ? 0 : kCell2More) | (wqe.cut != 0 ? kCell2Continues : 0) |

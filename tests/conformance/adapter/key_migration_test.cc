@@ -289,8 +289,8 @@ TEST_P(KeyMigration, MIG_INV_01_the_bit_places_its_data_and_ends_the_key) {
 }
 
 /// The three ways to end a key, seen by one NIC: none serves it any more.
-enum class End : uint8_t { kBit, kSend, kCommand };
-class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, End>> {
+enum class KeyEnd : uint8_t { kBit, kSend, kCommand };
+class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, KeyEnd>> {
  protected:
   NicPair pair{std::get<0>(GetParam())};
 
@@ -298,11 +298,11 @@ class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, End>> {
   void finish(QueuePair& near_qp, QueuePair& far_qp, Rkey key) {
     const Sge nothing = pair.near.sge(0, 8);
     switch (std::get<1>(GetParam())) {
-      case End::kBit:
+      case KeyEnd::kBit:
         ASSERT_EQ(pair.write(near_qp, key, pair.far.region.addr, 8, kSendSignaled | kSendInvalidateTarget),
                   PostResult::kOk);
         break;
-      case End::kSend: {
+      case KeyEnd::kSend: {
         const Sge into = pair.far.sge(8192, 64);
         ASSERT_EQ(pair.far.adapter->post_recv(far_qp, {.sges = {&into, 1}}), PostResult::kOk);
         ASSERT_EQ(
@@ -311,7 +311,7 @@ class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, End>> {
             PostResult::kOk);
         break;
       }
-      case End::kCommand:
+      case KeyEnd::kCommand:
         ASSERT_EQ(pair.far.adapter->post_send(far_qp, {.opcode = SendOpcode::kLocalInvalidate, .rkey = key}),
                   PostResult::kOk);
         break;
@@ -322,13 +322,13 @@ class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, End>> {
     for (const WorkCompletion& done : pair.far.done) ASSERT_EQ(done.status, WcStatus::kSuccess);
   }
 };
-[[nodiscard]] std::string name_of_end(const ::testing::TestParamInfo<std::tuple<size_t, End>>& at) {
+[[nodiscard]] std::string name_of_end(const ::testing::TestParamInfo<std::tuple<size_t, KeyEnd>>& at) {
   constexpr std::array kNames{"bit", "send", "command"};
   return std::to_string(std::get<0>(at.param)) + "_" + kNames[static_cast<size_t>(std::get<1>(at.param))];
 }
 INSTANTIATE_TEST_SUITE_P(Nics, KeyEnding,
                          ::testing::Combine(::testing::Values(2, 3, 4),
-                                            ::testing::Values(End::kBit, End::kSend, End::kCommand)),
+                                            ::testing::Values(KeyEnd::kBit, KeyEnd::kSend, KeyEnd::kCommand)),
                          name_of_end);
 
 TEST_P(KeyEnding, MIG_INV_03_a_key_that_ends_at_one_nic_has_ended_at_the_others) {

@@ -397,7 +397,7 @@ TEST_F(KeyQuestionsTest, immediate_data_comes_with_the_bit) {
   EXPECT_FALSE(pair.list(pair.far, 0).query(key.value())->valid);
 }
 
-/// Without a component no question is asked.
+/// One NIC needs no component.
 TEST(KeysWithoutComponent, an_unknown_key_is_invalid) {
   SeededRandom random(3);
   const ChannelAdapter one({.number = 4}, random);
