@@ -165,12 +165,13 @@ Refusable<QueuePair*> ChannelAdapter::create_qp(QpMemory&& memory) {
           Reason::kTableFull,
           "create_qp: all QP numbers are in use or not yet reusable; raise AdapterLimits::queue_pairs"};
     }
-  } else if (number != kQpnGsi || config.type != QpType::kUd) {
-    return Refusal{Reason::kNotOfService, "create_qp: only QP 1, a UD QP, can be asked for by number"};
+  } else if (!is_management(number) || config.type != QpType::kUd) {
+    return Refusal{Reason::kNotOfService,
+                   "create_qp: only QP 0 and QP 1, UD QPs, can be asked for by number"};
   } else if (config.port == 0 || config.port > engine.ports.size()) {
-    return Refusal{Reason::kNoSuchObject, "create_qp: QP 1 of a port that does not exist"};
+    return Refusal{Reason::kNoSuchObject, "create_qp: QP 0 or QP 1 of a port that does not exist"};
   } else if (core_->engine.qps.place_of(number, config.port) != nullptr) {
-    return Refusal{Reason::kTaken, "create_qp: QP 1 of this port exists already"};
+    return Refusal{Reason::kTaken, "create_qp: this QP of the port exists already"};
   }
   auto& slot = core_->engine.qps.place_of(number, config.port);
   slot.reset(memory.release());

@@ -218,7 +218,11 @@ void AdapterCore::take_cell(const AdapterPort& port, std::span<const std::byte> 
     return group ? take_multicast(port, cell) : engine.count(AdapterCounter::kDropOtherLid);
   }
   QueuePair* qp = engine.qps.find(cell.dest_qpn);
-  if (qp == nullptr && cell.dest_qpn == kQpnGsi) qp = engine.qps.find_gsi(port.number());
+  if (qp == nullptr && is_management(cell.dest_qpn)) {
+    if (cell.dest_qpn == kQpnSmi && cell.vl != kVlManagement)
+      return engine.count(AdapterCounter::kDropManagementLane);
+    qp = engine.qps.find_management(cell.dest_qpn, port.number());
+  }
   if (qp == nullptr) [[unlikely]] {
     const bool raw = cell.dest_qpn == kQpnByProtocol && cell.opcode == Opcode::kRaw;
     if (raw) qp = find_by_protocol(port, cell);
@@ -254,10 +258,10 @@ bool from_peer(const QueuePair& qp, const CellView& cell) noexcept {
 
 }  // namespace
 
-/// True for cells of another partition that are accepted all the same: a management QP serves every partition
-/// of its port, and raw frames have none.
+/// True for cells of another partition that are accepted all the same: QP1 serves every partition of its
+/// port; QP0 and raw frames have none.
 bool AdapterCore::in_partition(const QueuePair& qp, const CellView& cell) const noexcept {
-  if (qp.row->takes_raw_frames) return true;
+  if (qp.row->takes_raw_frames || qp.qpn == kQpnSmi) return true;
   if (qp.qpn != kQpnGsi) return false;
   const auto table = engine.ports[qp.port - 1U]->pkeys();
   return std::any_of(table.begin(), table.end(), [&](uint16_t pkey) { return pkeys_match(cell.pkey, pkey); });
@@ -393,7 +397,7 @@ ModifyResult AdapterCore::check_move(const QueuePair& qp, const QpAttr& attr, ui
     const AdapterPort& at = *engine.ports[(to_port ? attr.port : qp.port) - 1U];
     if ((at.pkeys()[attr.pkey_index] & ~kPkeyFullMember) == 0) return Reason::kNoPartition;
   }
-  if (to_port && qp.qpn == kQpnGsi && attr.port != qp.config.port) return Reason::kBoundToPort;
+  if (to_port && is_management(qp.qpn) && attr.port != qp.config.port) return Reason::kBoundToPort;
   if (qp.state != QpState::kSqd || (mask & (kQpAttrAddress | kQpAttrPort)) == 0) return ModifyResult::kOk;
   if (!Completer::drained(qp)) return Reason::kNotDrained;
   const AdapterPort& port = *engine.ports[(to_port ? attr.port : qp.port) - 1U];

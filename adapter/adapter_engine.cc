@@ -97,7 +97,8 @@ void Engine::report(QueuePair& qp, Failure failure) noexcept {
 
 void Engine::report_stray(Reason reason, const CellView& cell, uint64_t expected, uint64_t extent) noexcept {
   const bool request = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpRequest) != 0;
-  if (!request || cell.dest_qpn == kQpnGsi) return;  // every endnode gets the questions for management QPs
+  if (!request || is_management(cell.dest_qpn))
+    return;  // every endnode gets the questions for management QPs
   if (!failures.note({reason, cell.dest_qpn, cell.slid, cell.src_qpn}, now)) return;
   failures.add({.reason = reason,
                 .work = work_of(cell.opcode),

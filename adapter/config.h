@@ -87,7 +87,7 @@ struct QpConfig {
   uint32_t packet_bytes = 0;  // 0: 64 cells, or the largest useful packet
   /// Registration by work request (TPT-REG-02).
   SendRegistration registration = SendRegistration::kOff;
-  /// A required QP number: kQpnGsi for the listener of session openings. One per port, type kUd.
+  /// A required QP number: kQpnSmi or kQpnGsi, for management. One of each per port, type kUd.
   Qpn wanted_qpn = kQpnAny;
   uint8_t port = 1;  // port of wanted_qpn
 };

@@ -35,13 +35,14 @@ enum class AdapterCounter : uint8_t {
   kDropQpState,       // the QP does not receive in its state
   kDropSource,        // forged: not from the bound peer (PUSH-CHAN-07)
   kDropQkey,
-  kDropPkey,       // from another partition
-  kDropMulticast,  // to a group of which no QP here is a member
-  kDropXrcSrq,     // names no shared receive queue of the target's domain
-  kDropProtocol,   // a raw frame of a protocol that no QP has registered for
-  kDropService,    // an operation that the QP's service does not have
-  kDropSegment,    // not full and not the last cell, or longer than a cell payload
-  kDropNoRecvWqe,  // unacknowledged message that found no receive WQE
+  kDropPkey,            // from another partition
+  kDropManagementLane,  // for QP0, by another lane than 15
+  kDropMulticast,       // to a group of which no QP here is a member
+  kDropXrcSrq,          // names no shared receive queue of the target's domain
+  kDropProtocol,        // a raw frame of a protocol that no QP has registered for
+  kDropService,         // an operation that the QP's service does not have
+  kDropSegment,         // not full and not the last cell, or longer than a cell payload
+  kDropNoRecvWqe,       // unacknowledged message that found no receive WQE
   kDropAccess,     // refused: right, key or range of an RDMA operation, or memory of a receive WQE (C-23)
   kDropLength,     // longer than its receive WQE or than a message may be
   kDropRdContext,  // no context left for another remote (SAN-XPORT-12)
@@ -55,12 +56,13 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",    "cells_sent",    "cells_received",  "cells_looped",       "bytes_sent",
-          "bytes_received", "bytes_looped",  "drop_other_lid",  "drop_port_inactive", "drop_no_qp",
-          "drop_qp_state",  "drop_source",   "drop_qkey",       "drop_pkey",          "drop_multicast",
-          "drop_xrc_srq",   "drop_protocol", "drop_service",    "drop_segment",       "drop_no_recv_wqe",
-          "drop_access",    "drop_length",   "drop_rd_context", "stash_full",         "drop_window",
-          "qp_errors",      "cq_overruns",   "port_downs",      "port_expired",       "standstills_heard"};
+  return {"agent_calls",      "cells_sent",   "cells_received", "cells_looped",       "bytes_sent",
+          "bytes_received",   "bytes_looped", "drop_other_lid", "drop_port_inactive", "drop_no_qp",
+          "drop_qp_state",    "drop_source",  "drop_qkey",      "drop_pkey",          "drop_management_lane",
+          "drop_multicast",   "drop_xrc_srq", "drop_protocol",  "drop_service",       "drop_segment",
+          "drop_no_recv_wqe", "drop_access",  "drop_length",    "drop_rd_context",    "stash_full",
+          "drop_window",      "qp_errors",    "cq_overruns",    "port_downs",         "port_expired",
+          "standstills_heard"};
 }
 
 enum class QpCounter : uint8_t {

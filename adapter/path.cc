@@ -9,7 +9,7 @@ CellTemplate make_template(const AdapterPort& port, const CellEnds& ends) noexce
                              .src_subnet = port.info().subnet,
                              .dlid = ends.dlid,
                              .slid = port.lid(),
-                             .vl = port.lane_of(ends.sl),
+                             .vl = lane_of(port, ends.source, ends.sl),
                              .sl = ends.sl,
                              .dest_qpn = ends.dest,
                              .src_qpn = ends.source,
@@ -19,7 +19,7 @@ CellTemplate make_template(const AdapterPort& port, const CellEnds& ends) noexce
 QpPath make_path(const AdapterPort& port, const QpAttr& attr, Qpn source, uint32_t packet_bytes) noexcept {
   const fabric::CellPortInfo& info = port.info();
   QpPath path;
-  path.vl = port.lane_of(attr.sl);
+  path.vl = lane_of(port, source, attr.sl);
   path.loops = port.has(attr.dlid);
   path.carrier = &port.way_to(attr.dlid);
   const uint16_t pkey = port.pkeys()[attr.pkey_index % kPkeysPerPort];

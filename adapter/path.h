@@ -35,6 +35,12 @@ struct QpPath {
 [[nodiscard]] QpPath make_path(const AdapterPort& port, const QpAttr& attr, Qpn source,
                                uint32_t packet_bytes) noexcept;
 
+/// The lane by which the QP with number `source` sends at this service level: datagrams of subnet management
+/// have lane 15 for themselves.
+[[nodiscard]] inline VirtualLane lane_of(const AdapterPort& port, Qpn source, ServiceLevel sl) noexcept {
+  return source == kQpnSmi ? kVlManagement : port.lane_of(sl);
+}
+
 /// Source QP and destination of a cell.
 struct CellEnds {
   Lid dlid{};

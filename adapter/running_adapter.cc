@@ -18,7 +18,6 @@ int RunningAdapter::poll(Instant now) noexcept {
   while (adapter_.next_event(event)) {
     ++events_seen_[static_cast<size_t>(event.kind)];
     log_.write(event, now);
-    on_event(event);
     ++work;
   }
   return work;

@@ -1,6 +1,6 @@
 // adapter/running_adapter.h -- a channel adapter with its ports in the loop of a process. Each turn takes the
-// asynchronous events, counts them and writes them to the log. The host's and the I/O unit's additions stand
-// in hca/ and tca/.
+// asynchronous events, counts them and writes them to the log. A host's and an I/O unit's limits stand in
+// hca/ and tca/.
 #pragma once
 
 #include <array>
@@ -33,9 +33,6 @@ class RunningAdapter : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override { return adapter_.deadline(); }
 
  private:
-  /// poll() calls it after it has counted and logged the event.
-  virtual void on_event(const AsyncEvent& event) noexcept = 0;
-
   ChannelAdapter adapter_;
   EventLog log_;
   std::vector<fabric::CellPort*> ports_;

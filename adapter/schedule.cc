@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "adapter/limits.h"
+#include "adapter/path.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
@@ -23,7 +24,7 @@ CreditWaits& Schedule::wait_for(QueuePair& qp, VirtualLane& vl) noexcept {
     const AdapterPort& port = *ports_[qp.port - 1U];
     const Destination& dest = qp.sq.at(qp.tx.at(qp.tx.first).wqe).dest;
     loops = port.has(dest.lid);
-    vl = port.lane_of(dest.sl);
+    vl = lane_of(port, qp.qpn, dest.sl);
   }
   CreditWaits& at = waits_[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
   at.lanes |= lane_bit(vl);

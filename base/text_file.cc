@@ -25,6 +25,16 @@ const char* kind_of(mode_t mode) noexcept {
   }
 }
 
+/// An empty text if the open file may be trusted.
+std::string distrust(const struct stat& file, FileTrust trust) {
+  const uid_t self = geteuid();
+  if (self != 0 && file.st_uid != self && file.st_uid != 0)
+    return fmt::format("it belongs to user {}, not to you", file.st_uid);
+  if (trust == FileTrust::kSecret && (file.st_mode & 077) != 0) return "others may read it: chmod 600 it";
+  if ((file.st_mode & S_IWOTH) != 0) return "everybody may write it: chmod o-w it";
+  return {};
+}
+
 }  // namespace
 
 Status check_is_file(const std::string& path) {
@@ -34,11 +44,17 @@ Status check_is_file(const std::string& path) {
   return Error{fmt::format("cannot read {}: it is {}, not a file", path, kind_of(info.st_mode))};
 }
 
-Result<std::string> read_text_file(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path, FileTrust trust) {
   if (Status file = check_is_file(path); !file) return file.error();
   const std::string refused = "cannot read " + path;
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return errno_error(refused, errno);
+  if (trust != FileTrust::kAny) {
+    struct stat info {};
+    if (fstat(file.get(), &info) != 0) return errno_error(refused, errno);
+    if (const std::string why = distrust(info, trust); !why.empty())
+      return Error{fmt::format("{}: {}", refused, why)};
+  }
   std::string text(kTextFileBytesMax + 1, '\0');
   size_t filled = 0;
   while (filled < text.size()) {

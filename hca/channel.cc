@@ -30,7 +30,7 @@ Answer CompletionChannel::get_event(Cq*& out) {
     const Hold hold(core());
     out = take_first();
     if (out == nullptr) continue;
-    ++out->books.unacknowledged;
+    ++out->refs.unacknowledged;
     return Answer::kOk;
   }
 }
@@ -42,7 +42,7 @@ uint32_t CompletionChannel::armed() const noexcept {
 }
 
 void CompletionChannel::notify(Cq& cq) noexcept {
-  core().errands.owe(source_);
+  core().deferred.owe(source_);
   if (cq.waiting.notifications++ != 0) return;
   cq.waiting.next = nullptr;
   (first_ == nullptr ? first_ : last_->waiting.next) = &cq;
@@ -68,11 +68,11 @@ void CompletionChannel::forget(Cq& cq) noexcept {
   for (Cq* at = first_; at != &cq; at = at->waiting.next) before = at;
   (before == nullptr ? first_ : before->waiting.next) = cq.waiting.next;
   if (last_ == &cq) last_ = before;
-  core().errands.take_back(source_, cq.waiting.notifications);
+  core().deferred.take_back(source_, cq.waiting.notifications);
 }
 
 Answer CompletionChannel::release() noexcept {
-  core().errands.forget(source_);
+  core().deferred.forget(source_);
   return Answer::kOk;
 }
 
@@ -80,7 +80,7 @@ Answer CompletionChannel::release() noexcept {
 
 void Cq::enter(adapter::CompletionQueue* queue) noexcept {
   queue->events.user = as_user();
-  if (channel_ != nullptr) ++channel_->books.users;
+  if (channel_ != nullptr) ++channel_->refs.users;
 }
 
 int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
@@ -124,7 +124,7 @@ Answer Cq::arm(bool solicited_only) noexcept {
 void Cq::ack_events(uint32_t count) noexcept {
   if (core().forked()) return;
   const Hold hold(core());
-  core().acknowledge(*this, count);
+  core().events.acknowledge(*this, count);
 }
 
 adapter::CqInfo Cq::query() const noexcept {
@@ -164,7 +164,7 @@ Answer Cq::release() noexcept {
   if (channel_ == nullptr) return Answer::kOk;
   if (armed_) channel_->count_armed(-1);
   channel_->forget(*this);
-  --channel_->books.users;
+  --channel_->refs.users;
   return Answer::kOk;
 }
 

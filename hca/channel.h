@@ -8,7 +8,7 @@
 #include "adapter/adapter.h"
 #include "adapter/queues/completion_queue.h"
 #include "base/clock.h"
-#include "hca/event_fd.h"
+#include "hca/deferred_work.h"
 #include "hca/object.h"
 
 namespace weft::hca {

@@ -12,7 +12,7 @@
 namespace weft::hca {
 
 Context::Context(DeviceCore& core, std::shared_ptr<EventFd> descriptor)
-    : ContextBase(core), source_{std::move(descriptor)}, ports_(core.ports.size() + 1) {
+    : ContextBase(core), source_{std::move(descriptor)}, ports_(core.ports.count() + size_t{1}) {
   for (size_t number = 1; number < ports_.size(); ++number)
     ports_[number].port = static_cast<uint8_t>(number);
 }
@@ -24,8 +24,8 @@ Context::~Context() = default;
 /// Adds the object to this context's list. Under the lock.
 template <class T>
 T* Context::keep(std::unique_ptr<T> object) noexcept {
-  object->books.older = newest_;
-  if (newest_ != nullptr) newest_->books.newer = object.get();
+  object->refs.older = newest_;
+  if (newest_ != nullptr) newest_->refs.newer = object.get();
   newest_ = object.get();
   return object.release();
 }
@@ -196,19 +196,19 @@ Answer Context::destroy(Object* object) noexcept {
 /// Takes an object out of adapter and context, unless it is in use.
 Answer Context::unmake(Object& object, bool& unacknowledged) noexcept {
   const Hold hold(core());
-  const Answer answer = object.books.users != 0 ? Answer::kBusy : object.release();
+  const Answer answer = object.refs.users != 0 ? Answer::kBusy : object.release();
   if (answer != Answer::kOk) return answer;
   unlink(object);
-  if (const uint32_t dropped = waiting_.drop(object.events)) core().errands.take_back(source_, dropped);
-  unacknowledged = object.books.unacknowledged != 0;
+  if (const uint32_t dropped = waiting_.drop(object.events)) core().deferred.take_back(source_, dropped);
+  unacknowledged = object.refs.unacknowledged != 0;
   return answer;
 }
 
 void Context::unlink(Object& object) noexcept {
-  Object* older = object.books.older;
-  Object* newer = object.books.newer;
-  if (older != nullptr) older->books.newer = newer;
-  (newer != nullptr ? newer->books.older : newest_) = older;
+  Object* older = object.refs.older;
+  Object* newer = object.refs.newer;
+  if (older != nullptr) older->refs.newer = newer;
+  (newer != nullptr ? newer->refs.older : newest_) = older;
 }
 
 /// Releases newest objects first, because an object is newer than those it uses. The exception is a region,
@@ -217,18 +217,18 @@ bool Context::release_all(Object*& ended) noexcept {
   bool in_transfer = false;
   for (int pass = 0; pass < 2; ++pass) {
     for (Object* at = newest_; at != nullptr;) {
-      Object* object = std::exchange(at, at->books.older);
+      Object* object = std::exchange(at, at->refs.older);
       object->abandon();
-      if (object->books.users != 0) continue;
+      if (object->refs.users != 0) continue;
       const Answer answer = object->release();
       in_transfer |= answer == Answer::kAgain;
       if (answer != Answer::kOk) continue;
       unlink(*object);
       waiting_.drop(object->events);
-      object->books.older = std::exchange(ended, object);
+      object->refs.older = std::exchange(ended, object);
     }
   }
-  core().errands.forget(source_);
+  core().deferred.forget(source_);
   return !in_transfer;
 }
 
@@ -236,7 +236,7 @@ bool Context::release_all(Object*& ended) noexcept {
 
 void Context::add_event(const AsyncEvent& event) noexcept {
   WaitingEvents& of = event.object != nullptr ? event.object->events : ports_[event.port];
-  if (waiting_.add(of, static_cast<uint8_t>(event.kind))) core().errands.owe(source_);
+  if (waiting_.add(of, static_cast<uint8_t>(event.kind))) core().deferred.owe(source_);
 }
 
 Answer Context::get_async_event(AsyncEvent& out) {
@@ -249,7 +249,7 @@ Answer Context::get_async_event(AsyncEvent& out) {
     const auto& of = static_cast<const WaitingEvents&>(waiting_.front());
     out = {.object = of.object, .port = of.port};
     out.kind = static_cast<EventKind>(waiting_.take_first());
-    if (out.object != nullptr) ++out.object->books.unacknowledged;
+    if (out.object != nullptr) ++out.object->refs.unacknowledged;
     return Answer::kOk;
   }
 }
@@ -257,7 +257,7 @@ Answer Context::get_async_event(AsyncEvent& out) {
 void Context::ack_async_event(const AsyncEvent& event) noexcept {
   if (event.object == nullptr || core().forked()) return;
   const Hold hold(core());
-  core().acknowledge(*event.object, 1);
+  core().events.acknowledge(*event.object, 1);
 }
 
 }  // namespace weft::hca

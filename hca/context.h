@@ -67,7 +67,7 @@ class Context final : public ContextBase {
 
   // ---- hca/ alone, under the device's lock --------------------
   void add_event(const AsyncEvent& event) noexcept override;
-  /// Ends all objects and puts them in front of `ended`, linked by `books.older`; the caller frees them
+  /// Ends all objects and puts them in front of `ended`, linked by `refs.older`; the caller frees them
   /// without the lock. False when regions are left because a peer moves their data: call it again.
   [[nodiscard]] bool release_all(Object*& ended) noexcept;
 

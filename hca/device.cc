@@ -12,7 +12,6 @@
 namespace weft::hca {
 namespace {
 
-constexpr std::string_view kSharedMemory = "shm:";
 constexpr Duration kFinishPause = 50us;
 
 }  // namespace
@@ -23,21 +22,15 @@ Device::Device(const DeviceConfig& config, const Clock& clock, RandomSource& ran
 Device::~Device() = default;
 
 Status Device::add_link(const fabric::LinkEndpointConfig& config) {
-  Result<std::unique_ptr<fabric::LinkSupervisor>> supervisor =
-      fabric::make_connector(config, core_->link_random);
-  if (!supervisor) return supervisor.error();
-  const bool apart = config.endpoint.starts_with(kSharedMemory);
-  core_->links.push_back(
-      std::make_unique<KeptLink>(config.timers, apart, std::move(*supervisor), core_->wakes));
-  attach(core_->links.back()->cells());
-  if (apart) core_->path_ports.pop_back();
+  const Result<fabric::CellPort*> port = core_->ports.add_link(config);
+  if (!port) return port.error();
+  core_->adapter.attach(*port.value());
   return {};
 }
 
 void Device::attach(fabric::CellPort& port) {
+  core_->ports.add(port);
   core_->adapter.attach(port);
-  core_->ports.push_back(&port);
-  core_->path_ports.push_back(&port);
 }
 
 Spaces& Device::use_manager(adapter::MemoryManager& manager) {
@@ -48,18 +41,17 @@ Spaces& Device::use_manager(adapter::MemoryManager& manager) {
 }
 
 void Device::set_helper(Helper* helper) noexcept {
-  core_->helper = helper;
+  core_->set_helper(helper);
 }
 
 void Device::set_failure_sink(FailureSink* sink) noexcept {
-  core_->failure_sink = sink;
+  core_->failures.set_sink(sink);
 }
 
 bool Device::publish(StatsPage& page, std::string_view prefix) {
   const Hold hold(*core_);
   return page.publish(std::string(prefix) + ".device", core_->counters) &&
-         core_->adapter.publish(page, prefix) && core_->table.publish(page) &&
-         core_->shown_failures.publish(page);
+         core_->adapter.publish(page, prefix) && core_->qps.publish(page) && core_->failures.publish(page);
 }
 
 bool Device::wait_for_ports(Duration limit) {
@@ -68,7 +60,7 @@ bool Device::wait_for_ports(Duration limit) {
   std::vector<pollfd> fds;
   for (bool up = false;;) {
     const Instant now = core_->clock.now();
-    Instant next = std::min(until, core_->tend_links(now, true));
+    Instant next = std::min(until, core_->tend(now, true));
     if (up) return true;  // peers find this process under its LID
     {
       const Hold hold(*core_);
@@ -97,7 +89,7 @@ Made<Context> Device::open() {
   if (descriptor == nullptr) return Refusal(Reason::kNoDescriptor);
   auto context = std::make_unique<Context>(*core_, std::move(descriptor));
   const Hold hold(*core_);
-  core_->add(*context);
+  core_->events.add(*context);
   return context.release();
 }
 
@@ -111,8 +103,8 @@ void Device::close(Context* context) noexcept {
       const Hold hold(*core_);
       const bool all = context->release_all(ended);
       if (all || look == kTransferLooks) {
-        core_->forget(*context);
-        last = core_->contexts == nullptr;
+        core_->events.forget(*context);
+        last = !core_->events.has_contexts();
         break;
       }
     }
@@ -121,7 +113,7 @@ void Device::close(Context* context) noexcept {
   if (last) static_cast<void>(core_->pass_on(core_->clock.now() + kFinishMax));
   while (ended != nullptr) {
     const std::unique_ptr<Object> owned_object(ended);
-    ended = ended->books.older;
+    ended = ended->refs.older;
   }
 }
 
@@ -147,7 +139,7 @@ const adapter::AdapterLimits& Device::limits() const noexcept {
 }
 
 uint32_t Device::ports() const noexcept {
-  return static_cast<uint32_t>(core_->ports.size());
+  return core_->ports.count();
 }
 
 Answer Device::query_port(uint8_t port, PortState& out) noexcept {

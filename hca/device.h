@@ -30,7 +30,7 @@ class Device {
  public:
   /// `random` gives QPNs, PSNs and keys; `link_random` gives the nonces of links. They are two objects
   /// because two threads may draw at the same time. The lock is not held while either is called
-  /// (hca/random_stock.h). Clock and both sources must outlive the device.
+  /// (hca/random_reserve.h). Clock and both sources must outlive the device.
   Device(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
   ~Device();
   Device(const Device&) = delete;
@@ -43,7 +43,7 @@ class Device {
   /// Adds a port that its owner keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
   /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows the device's
-  /// QPs there (hca/qp_table.h). False when the page is full. The page must outlive the device.
+  /// QPs there (hca/qp_page.h). False when the page is full. The page must outlive the device.
   bool publish(StatsPage& page, std::string_view prefix);
   /// With null the adapter stands still while no caller drives it. The helper must outlive the device or be
   /// replaced.

@@ -1,11 +1,8 @@
 #include "hca/hca.h"
 
-#include "adapter/bring_up.h"
-
 namespace weft::hca {
 
-adapter::ModifyResult Hca::connect(adapter::QueuePair& qp, const adapter::QpAttr& attr) {
-  return adapter::bring_up(adapter(), qp, attr);
-}
+Hca::Hca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits)
+    : RunningAdapter("hca", {.guid = guid, .limits = limits}, random) {}
 
 }  // namespace weft::hca

@@ -21,7 +21,7 @@ Answer ProtectionDomain::release() noexcept {
 
 Answer MemoryRegion::release() noexcept {
   if (const auto ended = core().adapter.memory().dereg_mr(region_.lkey); !ended) return reason_of(ended);
-  --pd_->books.users;
+  --pd_->refs.users;
   return Answer::kOk;
 }
 
@@ -41,9 +41,9 @@ Answer MemoryRegion::rereg_now(const adapter::RegionChange& given, ProtectionDom
   if (!renewed) return reason_of(renewed);
   region_ = *renewed;
   if (pd == nullptr) return Answer::kOk;
-  --pd_->books.users;
+  --pd_->refs.users;
   pd_ = pd;
-  ++pd_->books.users;
+  ++pd_->refs.users;
   return Answer::kOk;
 }
 
@@ -61,12 +61,12 @@ Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
 Answer Window::release() noexcept {
   // Fails if an unbind request has already destroyed the key (TPT-WQE-02); that is no error.
   static_cast<void>(core().adapter.memory().dealloc_rkey(key_));
-  --pd_.books.users;
+  --pd_.refs.users;
   return Answer::kOk;
 }
 
 Answer AddressHandle::release() noexcept {
-  --pd_.books.users;
+  --pd_.refs.users;
   return Answer::kOk;
 }
 

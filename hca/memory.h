@@ -49,7 +49,7 @@ class MemoryRegion final : public Object {
   void begin_at(uint64_t addr) noexcept { region_.addr = addr; }
   void enter(const adapter::MemoryRegion& region) noexcept {
     region_ = region;
-    ++pd_->books.users;
+    ++pd_->refs.users;
   }
   /// kBusy while windows are bound to the region.
   [[nodiscard]] Answer release() noexcept override;
@@ -77,7 +77,7 @@ class Window final : public Object {
   // ---- hca/ alone, under the device's lock --------------------
   void enter(Rkey key) noexcept {
     key_ = key;
-    ++pd_.books.users;
+    ++pd_.refs.users;
   }
   void set_key(Rkey key) noexcept { key_ = key; }
   [[nodiscard]] Answer release() noexcept override;
@@ -98,7 +98,7 @@ class AddressHandle final : public Object {
   // ---- hca/ alone, under the device's lock --------------------
   void enter(const adapter::AddressHandle& value) noexcept {
     value_ = value;
-    ++pd_.books.users;
+    ++pd_.refs.users;
   }
   [[nodiscard]] Answer release() noexcept override;
 

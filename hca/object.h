@@ -65,14 +65,14 @@ class Object {
   [[nodiscard]] void* user() const noexcept { return user_; }
 
   // ---- hca/ alone, under the device's lock --------------------
-  struct Books {
+  struct References {
     Object* older = nullptr;  // in the list of the same context
     Object* newer = nullptr;
     uint32_t users = 0;  // objects that use this one
     // Events that the program took and has not acknowledged, completion events and asynchronous ones.
     uint32_t unacknowledged = 0;
   };
-  Books books;
+  References refs;
   WaitingEvents events;
   /// Converts to and from the user pointer that the adapter keeps.
   [[nodiscard]] void* as_user() noexcept { return this; }

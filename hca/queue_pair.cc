@@ -21,10 +21,10 @@ void Qp::enter(adapter::QueuePair* pair) noexcept {
   number_ = device.adapter.qpn(*pair);
   if (device.adapter.user(*pair) == nullptr) {
     device.adapter.set_user(*pair, as_user());
-    device.table.enter(device.adapter, *pair);
+    device.qps.enter(device.adapter, *pair);
   }
   for (Object* used : uses_) {
-    if (used != nullptr) ++used->books.users;
+    if (used != nullptr) ++used->refs.users;
   }
 }
 
@@ -148,7 +148,7 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   Hold hold(device);
   const Answer answer = device.adapter.modify_qp(*pair_, attr, mask);
   if (answer != Answer::kOk) return answer;
-  device.table.note(device.adapter, *pair_);
+  device.qps.note(device.adapter, *pair_);
   if ((mask & adapter::kQpAttrState) != 0 && attr.state != adapter::QpState::kReset) device.need_helper();
   device.caller_turn(hold.now());
   return answer;
@@ -198,11 +198,11 @@ Answer Qp::release() noexcept {
   device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
   if (let_go()) {
     if (const auto ended = device.adapter.destroy_qp(pair_, memory_); !ended) return reason_of(ended);
-    device.table.leave(*pair_);
+    device.qps.leave(*pair_);
     device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }
   for (Object* used : uses_) {
-    if (used != nullptr) --used->books.users;
+    if (used != nullptr) --used->refs.users;
   }
   return Answer::kOk;
 }

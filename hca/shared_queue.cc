@@ -24,10 +24,10 @@ Srq::Srq(ContextBase& context, void* user, ProtectionDomain& pd, adapter::Shared
 
 void Srq::enter(adapter::SharedReceiveQueue* /*queue*/) noexcept {
   queue_.events.user = as_user();
-  ++pd_.books.users;
+  ++pd_.refs.users;
   if (xrc_.domain == nullptr) return;
-  ++xrc_.domain->books.users;
-  ++xrc_.cq->books.users;
+  ++xrc_.domain->refs.users;
+  ++xrc_.cq->refs.users;
 }
 
 uint32_t Srq::number() const noexcept {
@@ -77,12 +77,12 @@ Answer Srq::query(adapter::SrqAttr& out) const noexcept {
 
 Answer Srq::release() noexcept {
   DeviceCore& device = core();
-  device.deliver_events();
+  device.events.deliver_events();
   if (const auto ended = device.adapter.srqs().destroy(&queue_, memory_); !ended) return reason_of(ended);
-  --pd_.books.users;
+  --pd_.refs.users;
   if (xrc_.domain == nullptr) return Answer::kOk;
-  --xrc_.domain->books.users;
-  --xrc_.cq->books.users;
+  --xrc_.domain->refs.users;
+  --xrc_.cq->refs.users;
   return Answer::kOk;
 }
 

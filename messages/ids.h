@@ -30,6 +30,10 @@ inline constexpr uint16_t kLidMax = 0xFFFE;
 inline constexpr uint32_t kQpnMask = 0x00FF'FFFF;
 inline constexpr Qpn kQpnSmi{0};
 inline constexpr Qpn kQpnGsi{1};
+/// True for QP0 and QP1, which every port has for itself.
+[[nodiscard]] constexpr bool is_management(Qpn qpn) noexcept {
+  return qpn.value() <= kQpnGsi.value();
+}
 /// The partition of which every port is a full member. The top bit of a P_Key means full member. Two nodes
 /// may communicate if the other bits are equal and not zero, and at least one node is a full member.
 inline constexpr uint16_t kPkeyDefault = 0xFFFF;

@@ -8,7 +8,6 @@
 // keyed hash over the asker's LID and nonce. The key is the number of the host, which other machines do not
 // know, and the switch guarantees the LID. So an answer shows whether it comes from this host, and whether
 // two answers come from one host. A mark that a stranger receives is valid for the stranger's own LID only.
-// come from one host. A mark that a stranger is given holds for the stranger's own LID alone.
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>

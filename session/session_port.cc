@@ -28,7 +28,7 @@ bool SessionPort::send(SessionMad message, Lid to, ServiceLevel sl) noexcept {
 }
 
 void SessionPort::collect(Instant now) noexcept {
-  management::GsiDatagram got;
+  management::MadDatagram got;
   while (gsi_.receive(got)) {
     const management::MadFate fate = dispatcher_.dispatch(now, got.from, got.bytes);
     if (fate == management::MadFate::kTaken) continue;

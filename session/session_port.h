@@ -12,7 +12,7 @@
 #include "adapter/adapter.h"
 #include "base/result.h"
 #include "management/dispatcher.h"
-#include "management/gsi_queue_pair.h"
+#include "management/mad_queue_pair.h"
 #include "messages/session_mad.h"
 
 namespace weft::session {
@@ -50,7 +50,7 @@ class SessionPort final : private management::MadHandler {
 
   adapter::ChannelAdapter& adapter_;
   uint8_t number_;
-  management::GsiQueuePair gsi_;
+  management::MadQueuePair gsi_;
   management::Dispatcher dispatcher_;
   std::vector<SessionMailbox*> mailboxes_;
 };

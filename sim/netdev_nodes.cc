@@ -83,7 +83,7 @@ uint32_t mtu_of(const SessionPlan& plan) {
 HostNode::HostNode(uint32_t node, uint64_t seed, fabric::CellPort& port,
                    const std::vector<const SessionPlan*>& plans, const std::vector<FrameStation*>& stations)
     : random_(seed),
-      adapter_(guid_of(node), random_, nullptr, small(hca::hca_limits())),
+      adapter_(guid_of(node), random_, small(hca::hca_limits())),
       session_ports_(adapter_.adapter()) {
   adapter_.attach(port);
   for (size_t i = 0; i < plans.size(); ++i) {

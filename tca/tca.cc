@@ -1,14 +1,8 @@
 #include "tca/tca.h"
 
-#include "adapter/bring_up.h"
-
 namespace weft::tca {
 
-adapter::ModifyResult Tca::accept(adapter::QueuePair& qp, const adapter::QpAttr& attr) {
-  return adapter::bring_up(adapter(), qp, attr, adapter::QpState::kRtr);
-}
-adapter::ModifyResult Tca::confirm(adapter::QueuePair& qp, const adapter::QpAttr& attr) {
-  return adapter::bring_up(adapter(), qp, attr, adapter::QpState::kRts);
-}
+Tca::Tca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits)
+    : RunningAdapter("tca", {.guid = guid, .limits = limits}, random) {}
 
 }  // namespace weft::tca

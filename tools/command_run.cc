@@ -91,21 +91,19 @@ Result<Environment> join_here(const char* command, const RunOptions& options,
   if (!fabric->note.empty()) (void)failure("run", fabric->note);
   Result<SpareRecord> spare = spare_switch(fabric->dir, fabric->record, options.wish);
   if (!spare.ok()) return spare.error();
-  const std::string& node = options.wish.node;
-  std::optional<NodeIdentity> identity;
-  if (!node.empty()) {
-    Result<NodeIdentity> known = node_identity(fabric->dir, fabric->record, *spare, node);
+  ProgramName node{.name = options.wish.node};
+  if (!node.name.empty()) {
+    Result<NodeIdentity> known = node_identity(fabric->dir, fabric->record, *spare, node.name);
     if (!known.ok()) return known.error();
-    identity = *known;
+    node.identity = *known;
   }
   const std::optional<std::string> tree = program_tree(fabric->dir.file("programs"));
   Environment out =
-      run_environment(fabric->dir, fabric->record, *spare, node, identity, libraries,
-                      environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
+      run_environment({fabric->dir, fabric->record, *spare}, node, libraries, environment_variable);
   out["WEFT_SYSFS"] = tree;
   use = std::move(fabric->use);
   name = fabric->dir.fabric();
-  tell_faults(command, fabric->dir.fabric(), spare->node, identity ? identity->guid.value() : 0);
+  tell_faults(command, fabric->dir.fabric(), spare->node, node.identity ? node.identity->guid.value() : 0);
   return out;
 }
 
@@ -128,9 +126,8 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   Result<StateDir> dir = StateDir::create(std::string(kRemoteDir));
   if (!dir.ok()) return dir.error();
   const std::optional<std::string> tree = program_tree(dir->file("programs"));
-  Environment out =
-      remote_environment({options.fabric, options.secret_key, options.switch_key}, libraries,
-                         environment_variable("LD_LIBRARY_PATH"), environment_variable("LD_PRELOAD"));
+  Environment out = remote_environment({options.fabric, options.secret_key, options.switch_key}, libraries,
+                                       environment_variable);
   out["WEFT_SYSFS"] = tree;
   return out;
 }

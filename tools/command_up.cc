@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "tools/daemon.h"
 #include "tools/launcher.h"
+#include "tools/node_commands.h"
 
 namespace weft::tools {
 namespace {
@@ -78,11 +79,18 @@ std::string counted(size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+/// What `weft up` would refuse before it starts anything.
+Status check_topology(Result<Topology>& topology, const std::string& file) {
+  if (!topology.ok()) return topology.error();
+  resolve_paths(topology.value(), file);
+  return check_curve_keys(topology.value());
+}
+
 /// Output of `weft up --check --json`; docs/json.md.
-int print_check(const std::string& file, Result<Topology>& topology) {
-  if (!topology.ok()) {
+int print_check(const std::string& file, Result<Topology>& topology, const Status& checked) {
+  if (!checked.ok()) {
     print_line(fmt::format("{{\"file\":{},\"good\":false,\"error\":{}}}", json_text(file),
-                           json_text(topology.error().text)));
+                           json_text(checked.error().text)));
     return kExitFailed;
   }
   print_line(
@@ -121,8 +129,9 @@ int command_up(const Arguments& arguments) {
   const Result<std::string> text = read_text_file(files[0]);
   if (!text.ok()) return line.wrong_use(text.error().text);
   Result<Topology> topology = parse_topology(text.value(), files[0]);
-  if (options.check && options.json) return print_check(files[0], topology);
-  if (!topology.ok()) return failure("up", topology.error().text);
+  const Status checked = check_topology(topology, files[0]);
+  if (options.check && options.json) return print_check(files[0], topology, checked);
+  if (!checked.ok()) return failure("up", checked.error().text);
   if (options.check) {
     const Topology& t = topology.value();
     print_line(fmt::format("{}: fabric '{}', {}, {}, {}: good", files[0], t.fabric,
@@ -131,7 +140,6 @@ int command_up(const Arguments& arguments) {
                            counted(t.units.size(), "unit", "units")));
     return kExitDone;
   }
-  resolve_paths(topology.value(), files[0]);
   options.launcher.topology_path = std::filesystem::absolute(files[0]);
   options.launcher.ready_timeout = std::chrono::seconds(options.timeout_s);
   options.launcher.restart = !options.no_restart;

@@ -27,14 +27,14 @@ std::string put_first(const std::string& first, const std::string& list, const s
 
 /// Variables that every program gets: our libraries come first, and identities of a surrounding program are
 /// removed.
-Environment common_environment(const ProgramLibraries& libraries, const std::string& library_path,
-                               const std::string& preload) {
+Environment common_environment(const ProgramLibraries& libraries, const PresentVariables& present) {
   Environment out;
   for (const char* variable : {"WEFT_NODE", "WEFT_GUID", "WEFT_LID", "WEFT_IDENTITY", "WEFT_NODE_DIR",
                                "WEFT_CURVE_SECRET", "WEFT_CURVE_SERVER"})
     out[variable] = std::nullopt;
-  out["LD_LIBRARY_PATH"] = put_first(libraries.verbs, library_path, ":");
-  if (!libraries.preload.empty()) out["LD_PRELOAD"] = put_first(libraries.preload, preload, ": ");
+  out["LD_LIBRARY_PATH"] = put_first(libraries.verbs, present("LD_LIBRARY_PATH"), ":");
+  if (!libraries.preload.empty())
+    out["LD_PRELOAD"] = put_first(libraries.preload, present("LD_PRELOAD"), ": ");
   return out;
 }
 
@@ -64,29 +64,28 @@ Result<ProgramLibraries> find_libraries() {
                   beside.string())};
 }
 
-Environment run_environment(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
-                            const std::string& name, const std::optional<NodeIdentity>& identity,
-                            const ProgramLibraries& libraries, const std::string& library_path,
-                            const std::string& preload) {
-  Environment out = common_environment(libraries, library_path, preload);
-  out["WEFT_FABRIC"] = fmt::format("shm:{}/{}.sock", dir.path(), spare.node);
-  out["WEFT_NODE_DIR"] = dir.file("programs");
+Environment run_environment(const SparePlace& place, const ProgramName& name,
+                            const ProgramLibraries& libraries, const PresentVariables& present) {
+  Environment out = common_environment(libraries, present);
+  const RunRecord& record = place.record;
+  out["WEFT_FABRIC"] = fmt::format("shm:{}/{}.sock", place.dir.path(), place.spare.node);
+  out["WEFT_NODE_DIR"] = place.dir.file("programs");
   for (const char* variable : {"WEFT_CELL_PAYLOAD", "WEFT_FLIT_PAYLOAD"}) out[variable] = std::nullopt;
   if (record.cell_payload != 0) out["WEFT_CELL_PAYLOAD"] = std::to_string(record.cell_payload);
   if (record.flit_payload != 0) out["WEFT_FLIT_PAYLOAD"] = std::to_string(record.flit_payload);
   if (record.direct) out["WEFT_DIRECT"] = "1";
-  if (!name.empty()) out["WEFT_NODE"] = name;
-  if (identity.has_value()) {
-    out["WEFT_GUID"] = fmt::format("{:016x}", identity->guid.value());
-    out["WEFT_IDENTITY"] = fmt::format("{:016x}", identity->secret);
-    out["WEFT_LID"] = std::to_string(identity->lid.value());
+  if (!name.name.empty()) out["WEFT_NODE"] = name.name;
+  if (name.identity.has_value()) {
+    out["WEFT_GUID"] = fmt::format("{:016x}", name.identity->guid.value());
+    out["WEFT_IDENTITY"] = fmt::format("{:016x}", name.identity->secret);
+    out["WEFT_LID"] = std::to_string(name.identity->lid.value());
   }
   return out;
 }
 
 Environment remote_environment(const RemoteSwitch& remote, const ProgramLibraries& libraries,
-                               const std::string& library_path, const std::string& preload) {
-  Environment out = common_environment(libraries, library_path, preload);
+                               const PresentVariables& present) {
+  Environment out = common_environment(libraries, present);
   out["WEFT_FABRIC"] = remote.endpoint;
   // Paths are made absolute because the program may change its directory before it opens the device.
   if (!remote.secret_key.empty()) out["WEFT_CURVE_SECRET"] = fs::absolute(remote.secret_key).string();
@@ -94,8 +93,7 @@ Environment remote_environment(const RemoteSwitch& remote, const ProgramLibrarie
   return out;
 }
 
-Environment sanitizer_environment(const ProgramLibraries& libraries,
-                                  const std::function<std::string(const char*)>& present) {
+Environment sanitizer_environment(const ProgramLibraries& libraries, const PresentVariables& present) {
   Environment out;
   // The sanitizer's runtime refuses to start with a preloaded object. The variable also reaches programs that
   // this program starts; changing its list of preloaded objects would not.
@@ -109,8 +107,7 @@ Environment sanitizer_environment(const ProgramLibraries& libraries,
   return out;
 }
 
-Environment prompt_environment(const std::string& mark,
-                               const std::function<std::string(const char*)>& present) {
+Environment prompt_environment(const std::string& mark, const PresentVariables& present) {
   Environment out;
   out["WEFT_SHELL"] = mark;
   const std::string prompt = present("PS1");

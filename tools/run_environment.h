@@ -26,12 +26,23 @@ Result<ProgramLibraries> find_libraries();
 /// Variables to set; a variable without a value is removed.
 using Environment = std::map<std::string, std::optional<std::string>>;
 
-/// Environment for a program that joins at `spare`, under `name` if that is not empty. `library_path` and
-/// `preload` are the present values of the two variables.
-Environment run_environment(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
-                            const std::string& name, const std::optional<NodeIdentity>& identity,
-                            const ProgramLibraries& libraries, const std::string& library_path,
-                            const std::string& preload);
+/// Returns the present value of a variable.
+using PresentVariables = std::function<std::string(const char*)>;
+
+/// Where a program joins a fabric of this machine.
+struct SparePlace {
+  const StateDir& dir;
+  const RunRecord& record;
+  const SpareRecord& spare;
+};
+/// The lasting name of a program and the identity that belongs to it; both may be missing.
+struct ProgramName {
+  std::string name{};
+  std::optional<NodeIdentity> identity{};
+};
+/// Environment for a program that joins at `place`.
+Environment run_environment(const SparePlace& place, const ProgramName& name,
+                            const ProgramLibraries& libraries, const PresentVariables& present);
 /// A switch that runs on another machine or in another namespace.
 struct RemoteSwitch {
   std::string endpoint;    // tcp://HOST:PORT
@@ -40,15 +51,13 @@ struct RemoteSwitch {
 };
 /// Environment for a program that joins `remote`. Variables for cell sizes are left as they are.
 Environment remote_environment(const RemoteSwitch& remote, const ProgramLibraries& libraries,
-                               const std::string& library_path, const std::string& preload);
+                               const PresentVariables& present);
 /// Options for sanitizers and valgrind: they accept the preloaded object and do not report false errors in
-/// our libraries. Present options are kept; `present` returns the present value of a variable.
-Environment sanitizer_environment(const ProgramLibraries& libraries,
-                                  const std::function<std::string(const char*)>& present);
+/// our libraries. Present options are kept.
+Environment sanitizer_environment(const ProgramLibraries& libraries, const PresentVariables& present);
 /// Makes a shell's prompt begin with "(MARK) ": PS1 for sh; PROMPT_COMMAND for bash, whose start-up files
-/// overwrite PS1; WEFT_SHELL=MARK for prompts of other shells. `present` as above.
-Environment prompt_environment(const std::string& mark,
-                               const std::function<std::string(const char*)>& present);
+/// overwrite PS1; WEFT_SHELL=MARK for prompts of other shells.
+Environment prompt_environment(const std::string& mark, const PresentVariables& present);
 void apply(const Environment& environment);
 
 }  // namespace weft::tools

@@ -2,7 +2,7 @@
 // ibv_wr_complete() or ibv_wr_abort(), and from ibv_start_poll() to ibv_end_poll().
 #pragma once
 
-#include "hca/engine_lock.h"
+#include "hca/device_lock.h"
 #include "verbs/explain.h"
 
 namespace weft::verbs {
@@ -25,7 +25,7 @@ class CallLock {
  private:
   [[gnu::cold]] void explain_and_wait(const char* call, const char* object, uint32_t number) noexcept;
 
-  hca::EngineLock lock_;
+  hca::DeviceLock lock_;
   bool needed_ = true;
 };
 

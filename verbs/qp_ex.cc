@@ -38,15 +38,32 @@ adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
   return &batch.requests.back().request;
 }
 
-void add_remote(ibv_qp_ex* qp, SendOpcode opcode, uint32_t rkey, uint64_t addr, uint64_t compare = 0,
-                uint64_t operand = 0, uint32_t imm = 0) noexcept {
+/// The place that a request names at the peer.
+struct RemotePlace {
+  uint32_t rkey = 0;
+  uint64_t addr = adapter::kNoRemoteAddr;
+};
+struct AtomicOperands {
+  uint64_t compare = 0;
+  uint64_t operand = 0;  // the new value, or what is added
+};
+
+/// @param imm  in network byte order
+void add_remote(ibv_qp_ex* qp, SendOpcode opcode, RemotePlace to, uint32_t imm = 0) noexcept {
   adapter::SendRequest* out = add(qp, opcode);
   if (out == nullptr) return;
-  out->rkey = Rkey(rkey);
-  out->remote_addr = addr;
-  out->compare = compare;
-  out->operand = operand;
+  out->rkey = Rkey(to.rkey);
+  out->remote_addr = to.addr;
   out->imm = be32toh(imm);
+}
+
+void add_atomic(ibv_qp_ex* qp, SendOpcode opcode, RemotePlace to, AtomicOperands with) noexcept {
+  adapter::SendRequest* out = add(qp, opcode);
+  if (out == nullptr) return;
+  out->rkey = Rkey(to.rkey);
+  out->remote_addr = to.addr;
+  out->compare = with.compare;
+  out->operand = with.operand;
 }
 
 void refuse(ibv_qp_ex* qp, Reason why) noexcept {
@@ -65,35 +82,35 @@ BuiltRequest* last(ibv_qp_ex* qp) noexcept {
 
 void wr_atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t compare,
                        uint64_t swap) noexcept {
-  add_remote(qp, SendOpcode::kCompareSwap, rkey, addr, compare, swap);
+  add_atomic(qp, SendOpcode::kCompareSwap, {rkey, addr}, {compare, swap});
 }
 void wr_atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, uint64_t operand) noexcept {
-  add_remote(qp, SendOpcode::kFetchAdd, rkey, addr, 0, operand);
+  add_atomic(qp, SendOpcode::kFetchAdd, {rkey, addr}, {0, operand});
 }
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) noexcept {
   adapter::SendRequest* out = add(qp, SendOpcode::kBindWindow);
   if (out != nullptr && !bind_request(mw, rkey, *info, out->bind)) refuse(qp, Reason::kBindWrongType);
 }
 void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
-  add_remote(qp, SendOpcode::kLocalInvalidate, rkey, adapter::kNoRemoteAddr);
+  add_remote(qp, SendOpcode::kLocalInvalidate, {rkey});
 }
 void wr_rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) noexcept {
-  add_remote(qp, SendOpcode::kRdmaRead, rkey, addr);
+  add_remote(qp, SendOpcode::kRdmaRead, {rkey, addr});
 }
 void wr_rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) noexcept {
-  add_remote(qp, SendOpcode::kRdmaWrite, rkey, addr);
+  add_remote(qp, SendOpcode::kRdmaWrite, {rkey, addr});
 }
 void wr_rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, __be32 imm) noexcept {
-  add_remote(qp, SendOpcode::kRdmaWriteWithImm, rkey, addr, 0, 0, imm);
+  add_remote(qp, SendOpcode::kRdmaWriteWithImm, {rkey, addr}, imm);
 }
 void wr_send(ibv_qp_ex* qp) noexcept {
-  add_remote(qp, SendOpcode::kSend, 0, adapter::kNoRemoteAddr);
+  add_remote(qp, SendOpcode::kSend, {});
 }
 void wr_send_imm(ibv_qp_ex* qp, __be32 imm) noexcept {
-  add_remote(qp, SendOpcode::kSendWithImm, 0, adapter::kNoRemoteAddr, 0, 0, imm);
+  add_remote(qp, SendOpcode::kSendWithImm, {}, imm);
 }
 void wr_send_inv(ibv_qp_ex* qp, uint32_t rkey) noexcept {
-  add_remote(qp, SendOpcode::kSendWithInvalidate, rkey, adapter::kNoRemoteAddr);
+  add_remote(qp, SendOpcode::kSendWithInvalidate, {rkey});
 }
 void wr_send_tso(ibv_qp_ex* qp, void* /*header*/, uint16_t /*bytes*/, uint16_t /*mss*/) noexcept {
   refuse(qp, Reason::kNoService);

@@ -2,6 +2,7 @@
 // receive queues.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,17 +26,19 @@ class QpTable {
     QueuePair* qp = places_[qpn.value() & mask_].get();
     return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
   }
-  /// The management QP of a port; null when there is none.
-  [[nodiscard]] QueuePair* find_gsi(uint8_t port) const noexcept { return gsi_[port - 1U].get(); }
+  /// QP0 or QP1 of a port; null when there is none.
+  [[nodiscard]] QueuePair* find_management(Qpn qpn, uint8_t port) const noexcept {
+    return management_[port - 1U][qpn.value()].get();
+  }
   /// Prefetches the memory of the QP of a cell that will be taken soon. Safe for cells that are not checked.
   void expect(std::span<const std::byte> cell) const noexcept;
   /// The slot that owns the QP with this number.
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
-    return number == kQpnGsi ? gsi_[port - 1U] : places_[number.value() & mask_];
+    return is_management(number) ? management_[port - 1U][number.value()] : places_[number.value() & mask_];
   }
   [[nodiscard]] uint32_t places() const noexcept { return mask_ + 1; }
-  /// The adapter has one more port: adds the slot of its management QP.
-  void add_port() { gsi_.emplace_back(); }
+  /// The adapter has one more port: adds the slots of its management QPs.
+  void add_port() { management_.emplace_back(); }
 
   /// Every QP. When a QP leaves, the last one takes its place, so a walk from the last to the first misses
   /// none.
@@ -49,7 +52,7 @@ class QpTable {
   std::vector<std::unique_ptr<QueuePair>> places_;  // by the low bits of their numbers
   uint32_t mask_;
   std::vector<QueuePair*> all_;
-  std::vector<std::unique_ptr<QueuePair>> gsi_;  // QP 1 of each port
+  std::vector<std::array<std::unique_ptr<QueuePair>, 2>> management_;  // QP0 and QP1 of each port
 };
 
 /// Shared receive queues. Owner: the adapter.

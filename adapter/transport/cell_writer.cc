@@ -101,7 +101,7 @@ Outlet CellWriter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
   if (qp.connected())
     return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header(), qp.path.flags2};
   const AdapterPort& port = engine_.port_of(qp);
-  const VirtualLane vl = port.lane_of(wqe.dest.sl);
+  const VirtualLane vl = lane_of(port, qp.qpn, wqe.dest.sl);
   const bool loops = port.has(wqe.dest.lid);
   return {&(loops ? port.loopback() : port.link()),
           make_template(port, {wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl}), vl};

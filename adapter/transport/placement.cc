@@ -304,7 +304,7 @@ Reason Placement::reason_of(const QueuePair& qp, Opcode opcode, ResponderFault f
 /// An RC QP ends with its refusal. Other QPs go on, and report each kind of refusal once.
 void Placement::report(QueuePair& qp, Failure failure, ResponderFault fault) noexcept {
   misaligned_ = false;
-  if (qp.qpn == kQpnGsi) return;
+  if (is_management(qp.qpn)) return;
   const auto bit = static_cast<uint16_t>(1U << static_cast<uint32_t>(fault));
   const bool once = !qp.acknowledged() || !qp.connected() || !fault_rule(fault).ends_qp;
   if (once && (qp.rx.told & bit) != 0) return;

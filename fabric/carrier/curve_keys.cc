@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -31,8 +30,8 @@ bool is_comment(const std::string& line) {
 }
 
 /// The first line of a key file that is not a comment. It must be a key.
-Result<std::string> read_key_line(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+Result<std::string> read_key_line(const std::string& path, FileTrust trust) {
+  const Result<std::string> text = read_text_file(path, trust);
   if (!text) return text.error();
   std::istringstream in(text.value());
   std::string line;
@@ -70,12 +69,8 @@ Status write_curve_keys(const std::string& path, const CurveKeyPair& keys) {
 }
 
 Result<CurveKeyPair> read_curve_secret(const std::string& path) {
-  Result<std::string> secret = read_key_line(path);
+  Result<std::string> secret = read_key_line(path, FileTrust::kSecret);
   if (!secret) return secret.error();
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return errno_error("cannot read key file " + path, errno);
-  if ((info.st_mode & 077) != 0)
-    return Error{fmt::format("key file {} may be read by others: chmod 600 {}", path, path)};
   KeyBuffer public_key{};
   if (zmq_curve_public(public_key.data(), secret->c_str()) != 0) {
     return Error{fmt::format("{} holds no CURVE secret key", path)};
@@ -84,11 +79,11 @@ Result<CurveKeyPair> read_curve_secret(const std::string& path) {
 }
 
 Result<std::string> read_curve_public(const std::string& path) {
-  return read_key_line(path);
+  return read_key_line(path, FileTrust::kOwn);
 }
 
 Result<std::vector<CurveAllowed>> read_curve_allow(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+  const Result<std::string> text = read_text_file(path, FileTrust::kOwn);
   if (!text) return text.error();
   std::istringstream in(text.value());
   std::vector<CurveAllowed> out;

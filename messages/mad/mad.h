@@ -19,7 +19,8 @@ inline constexpr size_t kMadHeaderBytes = 24;
 inline constexpr uint8_t kMadBaseVersion = 1;
 using MadBytes = std::array<std::byte, kMadBytes>;
 
-/// Q_Key of QP1.
+/// Q_Keys of QP0 and QP1.
+inline constexpr uint32_t kQkeySmi = 0;
 inline constexpr uint32_t kQkeyGsi = 0x8001'0000;
 
 /// InfiniBand's numbers. A class with a codec names its header here. The others are listed so that an agent

@@ -2,7 +2,7 @@
 // queue pair beside it.
 #pragma once
 
-#include "management/gsi_queue_pair.h"
+#include "management/mad_queue_pair.h"
 #include "session/session_port.h"
 
 namespace weft::test {
@@ -16,14 +16,14 @@ class SessionSpeaker {
   bool say(const SessionMad& message, Lid to) { return gsi_.send(to, encode_session_mad(message)); }
   /// The next message of a session that came; false when there is none.
   bool hear(session::SessionDatagram& out) {
-    management::GsiDatagram got;
+    management::MadDatagram got;
     if (!gsi_.receive(got)) return false;
     out.lid = got.from;
     return decode_session_mad(got.bytes, out.message) == MadError::kNone;
   }
 
  private:
-  management::GsiQueuePair gsi_;
+  management::MadQueuePair gsi_;
 };
 
 }  // namespace weft::test

@@ -393,9 +393,15 @@ class LauncherTest(WeftCase):
         self.assertEqual(code, 1)
         self.assertIn("make keys with `weft keygen`", errors)
         self.file.write_text(ECHO + 'link = "zmq"\nendpoint = "tcp://192.0.2.1:7000"\n[curve]\nkeys = "keys"\n')
-        code, _, errors = self.weft("up", self.file)
-        self.assertEqual(code, 1)
-        self.assertRegex(errors, r"no keys of s1, u1 in .*/keys; make them with weft keygen --dir .*/keys s1 u1$")
+        refusal = r"no keys of s1, u1 in .*/keys; make them with weft keygen --dir .*/keys s1 u1"
+        for words in (["up"], ["up", "--check"]):
+            code, _, errors = self.weft(*words, self.file)
+            self.assertEqual(code, 1)
+            self.assertRegex(errors, refusal + "$")
+        code, text, _ = self.weft("up", "--check", "--json", self.file)
+        answer = json.loads(text)
+        self.assertEqual((code, answer["good"]), (1, False))
+        self.assertRegex(answer["error"], refusal)
 
     def test_keys_for_a_switch_that_no_node_joins_over_tcp(self):
         """Programs of other machines may join it later; until then its list of keys is empty."""

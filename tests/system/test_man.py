@@ -49,6 +49,16 @@ class ManTest(unittest.TestCase):
                     self.skipTest(f"{program} is not built")
                 self.assertEqual(documented(program)["OPTIONS"], offered(program))
 
+    def test_variables_of_the_environment(self):
+        read = set()
+        for path in SOURCE.glob("*/**/*.cc"):
+            if path.relative_to(SOURCE).parts[0] not in ("build", "tests", "sim", "bench"):
+                read |= set(re.findall(r'"(WEFT_[A-Z_]*[A-Z])"', path.read_text()))
+        self.assertIn("WEFT_FABRIC", read)
+        told = set(re.findall(r"\bWEFT_[A-Z_]*[A-Z]\b", plain((MAN / "weft.1").read_text())))
+        self.assertEqual(read - told, set(), "weft(1) does not name them")
+        self.assertEqual(told - read, set(), "nothing reads them")
+
     def test_commands_of_weft(self):
         pages = documented("weft")
         self.assertEqual(pages["OPTIONS"], ALWAYS)

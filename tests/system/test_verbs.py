@@ -27,10 +27,10 @@ ROCE = [("ibv_rc_pingpong", "-n", "200", "-c", "-g", "1"), ("ibv_uc_pingpong", "
 ELF_SYMBOL = re.compile(r"^\s*\d+:\s+[0-9a-f]+\s+\d+\s+(FUNC|OBJECT)\s+(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+(?!UND)\S+\s+(\S+)$")
 
 
-def exports(path):
-    """Names with their default versions."""
+def exports(path, mark="@@"):
+    """Names with their default versions; with the mark "@", also those that only older programs ask for."""
     listed = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
-    return {match.group(2) for match in map(ELF_SYMBOL.match, listed.splitlines()) if match and "@@" in match.group(2)}
+    return {match.group(2) for match in map(ELF_SYMBOL.match, listed.splitlines()) if match and mark in match.group(2)}
 
 
 def installed(program):
@@ -82,6 +82,8 @@ class VerbsTest(WeftCase):
             self.skipTest("libibverbs1 or readelf is not installed")
         missing = exports(real) - exports(LIBRARY)
         self.assertEqual(missing, set())
+        older = {name for name in exports(real, "@") - exports(LIBRARY, "@") if not name.endswith("@IBVERBS_1.0")}
+        self.assertEqual(older, {"ibv_register_driver@IBVERBS_1.1"}, "docs/verbs.md says which are left out, and why")
 
     def test_whoever_needs_libibverbs_loads_with_every_symbol_bound(self):
         loaded = 0

@@ -159,10 +159,6 @@ bool is_mad(const CellView& cell) noexcept {
   return cell.payload.size() == kMadBytes && cell.payload.front() == kMadVersion;
 }
 
-bool is_management(Qpn qpn) noexcept {
-  return qpn == kQpnSmi || qpn == kQpnGsi;
-}
-
 }  // namespace
 
 RoceTranslator::RoceTranslator(uint32_t cell_payload_bytes)

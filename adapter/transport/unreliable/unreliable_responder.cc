@@ -154,7 +154,7 @@ ResponderFault UnreliableResponder::place_datagram(QueuePair& qp, RxPacket& pack
 
 /// Index of the datagram's partition in the port's table.
 uint16_t UnreliableResponder::pkey_index_of(const QueuePair& qp, const CellView& cell) const noexcept {
-  if (qp.qpn != kQpnGsi) return qp.attr.pkey_index;
+  if (!is_management(qp.qpn)) return qp.attr.pkey_index;
   const auto table = engine_.ports[qp.port - 1U]->pkeys();
   uint16_t index = 0;
   while (index + 1U < table.size() && !pkeys_match(cell.pkey, table[index])) ++index;

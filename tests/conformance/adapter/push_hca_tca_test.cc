@@ -1,6 +1,5 @@
 // PUSH-NODE-03: a host's adapter and a unit's adapter behave alike. A traced pipe joins the production Hca
-// and
-// Tca. Each exchange runs in both directions, and the cells must be equal but for the names of the ends.
+// and Tca. Each exchange runs in both directions, and the cells must be equal but for the names of the ends.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "adapter/bring_up.h"
 #include "hca/hca.h"
 #include "tca/tca.h"
 #include "tests/support/pipe_port.h"
@@ -61,12 +61,7 @@ class HcaAndTca : public ::testing::Test {
                         .rq_psn = Psn(100),
                         .sq_psn = Psn(100),
                         .dest_qpn = peer.adapter->qpn(*peer.qp)};
-      if (i == 0) {
-        EXPECT_EQ(hca.connect(*ends[0].qp, attr), ModifyResult::kOk);
-      } else {
-        EXPECT_EQ(tca.accept(*ends[1].qp, attr), ModifyResult::kOk);
-        EXPECT_EQ(tca.confirm(*ends[1].qp, attr), ModifyResult::kOk);
-      }
+      EXPECT_EQ(bring_up(*ends[i].adapter, *ends[i].qp, attr), ModifyResult::kOk);
     }
   }
 

@@ -1,6 +1,6 @@
 // PUSH-NODE-03 with the parts that weft-host and weft-iou run: two endnodes, one with an Hca and one with a
-// Tca,
-// around a switch over shared memory. They do the same work in both directions, and both log what goes wrong.
+// Tca, around a switch over shared memory. They do the same work in both directions, and
+// both log what goes wrong.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>

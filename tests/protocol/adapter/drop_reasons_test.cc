@@ -48,6 +48,17 @@ class Bench {
     pair.run(2);
     pair.pipe.clear_trace();
   }
+  void use_subnet_management() {
+    const QpConfig config{.type = QpType::kUd,
+                          .pd = pair.side(0).pd,
+                          .send_cq = pair.side(0).cq,
+                          .recv_cq = pair.side(0).cq,
+                          .wanted_qpn = kQpnSmi};
+    qp = pair.side(0).adapter->create_qp(config).value();
+    pair.bring_up(0, *qp, config, kQpnSmi, Lid(2), Psn(1), Psn(0xFFFFF0));
+    pair.run(2);
+    pair.pipe.clear_trace();
+  }
   void post_recv(uint32_t bytes) {
     ASSERT_EQ(pair.post_recv(0, *qp, 1, {pair.side(0).sge(0, bytes)}), PostResult::kOk);
   }
@@ -178,6 +189,12 @@ constexpr std::array kDrops{
            std::vector<std::byte> parts = Bench::qkey(AdapterPair::kQkey);
            store_be(&parts[4], uint16_t{0x8001});
            at.receive({.opcode = Opcode::kUdSend, .parts = parts});
+         }},
+    Drop{AdapterCounter::kDropManagementLane,
+         [](Bench& at) {  // lane 0
+           at.use_subnet_management();
+           at.post_recv(64);
+           at.receive({.opcode = Opcode::kUdSend, .parts = Bench::qkey(AdapterPair::kQkey)});
          }},
     Drop{AdapterCounter::kDropMulticast,
          [](Bench& at) {

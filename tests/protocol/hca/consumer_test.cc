@@ -9,7 +9,7 @@
 
 #include "base/stats_page.h"
 #include "hca/device_core.h"
-#include "hca/drive.h"
+#include "hca/progress_policy.h"
 #include "messages/multicast.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/two_devices.h"

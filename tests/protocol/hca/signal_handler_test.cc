@@ -20,7 +20,7 @@ class SignalHandler : public TwoDevices {
     far_ = b().make_qp();
     connect(*near_, Lid(1), *far_, Lid(2));
   }
-  hca::EngineLock& lock() { return a().pd->context().core().lock; }
+  hca::DeviceLock& lock() { return a().pd->context().core().lock; }
 
   hca::Qp* near_ = nullptr;
   hca::Qp* far_ = nullptr;

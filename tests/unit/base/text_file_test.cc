@@ -72,5 +72,45 @@ TEST_F(TextFile, that_is_something_else_is_called_what_it_is) {
   EXPECT_EQ(refusal(name), "cannot read " + name + ": it is a socket, not a file");
 }
 
+TEST_F(TextFile, that_must_be_secret_may_be_read_by_its_owner_alone) {
+  std::ofstream(path) << "text";
+  for (const mode_t open_to : {0640U, 0604U, 0620U}) {
+    ASSERT_EQ(chmod(path.c_str(), open_to), 0);
+    EXPECT_EQ(read_text_file(path, FileTrust::kSecret).error().text,
+              "cannot read " + path + ": others may read it: chmod 600 it");
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_TRUE(read_text_file(path, FileTrust::kSecret).ok());
+}
+
+TEST_F(TextFile, that_everybody_may_write_is_nobodys_own) {
+  std::ofstream(path) << "text";
+  ASSERT_EQ(chmod(path.c_str(), 0646), 0);
+  EXPECT_EQ(read_text_file(path, FileTrust::kOwn).error().text,
+            "cannot read " + path + ": everybody may write it: chmod o-w it");
+  EXPECT_TRUE(read_text_file(path).ok());
+  ASSERT_EQ(chmod(path.c_str(), 0664), 0);
+  EXPECT_TRUE(read_text_file(path, FileTrust::kOwn).ok());
+}
+
+TEST_F(TextFile, of_another_user_is_not_trusted_unless_that_is_root) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make files of other users";
+  constexpr uid_t kAnother = 1234;
+  constexpr uid_t kNobody = 65534;
+  std::ofstream(path) << "text";
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  ASSERT_EQ(chmod(dir.path().c_str(), 0755), 0);
+  ASSERT_EQ(seteuid(kNobody), 0);
+  EXPECT_TRUE(read_text_file(path, FileTrust::kOwn).ok()) << "root's";
+  ASSERT_EQ(seteuid(0), 0);
+  ASSERT_EQ(chown(path.c_str(), kAnother, kAnother), 0);
+  EXPECT_TRUE(read_text_file(path, FileTrust::kOwn).ok()) << "root may use it";
+  ASSERT_EQ(seteuid(kNobody), 0);
+  const Result<std::string> refused = read_text_file(path, FileTrust::kOwn);
+  ASSERT_EQ(seteuid(0), 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().text, "cannot read " + path + ": it belongs to user 1234, not to you");
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -379,6 +379,8 @@ TEST(CurveKeys, files_keep_secrets_and_refuse_what_is_wrong) {
   EXPECT_EQ(read_curve_public(path + ".pub").value(), keys.public_key);
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);
   EXPECT_FALSE(read_curve_secret(path).ok());
+  ASSERT_EQ(chmod((path + ".pub").c_str(), 0646), 0);
+  EXPECT_FALSE(read_curve_public(path + ".pub").ok()) << "anybody could put another switch there";
   const auto write = [&](const std::string& text) {
     FILE* file = fopen((dir.path() + "/allow").c_str(), "w");
     ASSERT_NE(file, nullptr);

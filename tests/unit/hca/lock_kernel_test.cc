@@ -43,7 +43,7 @@ struct Report {
 };
 
 Report* g_report = nullptr;
-std::vector<hca::EngineLock*> g_locks;
+std::vector<hca::DeviceLock*> g_locks;
 
 Report::Step& step() {
   return g_report->steps[g_report->count];
@@ -51,7 +51,7 @@ Report::Step& step() {
 
 /// There is one thread: a lock that is taken is its own.
 bool held() {
-  return std::any_of(g_locks.begin(), g_locks.end(), [](hca::EngineLock* lock) {
+  return std::any_of(g_locks.begin(), g_locks.end(), [](hca::DeviceLock* lock) {
     if (!lock->try_lock()) return true;
     lock->unlock();
     return false;
@@ -84,7 +84,7 @@ void run(const char* name, const std::function<bool()>& calls) {
   ++g_report->count;
 }
 
-hca::EngineLock& lock_of(Consumer& at) {
+hca::DeviceLock& lock_of(Consumer& at) {
   return at.pd->context().core().lock;
 }
 
@@ -330,7 +330,7 @@ void wait_for_events(ShmDevices& world) {
   });
 }
 
-/// Many contexts with events that nobody has taken: more than one bag of errands.
+/// Many contexts with events that nobody has taken: more than one batch of deferred work.
 void leave_contexts(ShmDevices& world) {
   run("contexts that end with what they have", [&] {
     std::vector<hca::Context*> contexts(30);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hca/device_core.h"
-#include "hca/random_stock.h"
+#include "hca/random_reserve.h"
 #include "hca/shared_queue.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/two_devices.h"
@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-hca::EngineLock* g_lock = nullptr;
+hca::DeviceLock* g_lock = nullptr;
 uint64_t g_held_bytes = 0;
 
 bool held() {
@@ -168,7 +168,7 @@ class Counting final : public RandomSource {
   SeededRandom numbers_{5};
 };
 
-TEST(RandomStock, is_not_refilled_under_the_lock) {
+TEST(RandomReserve, is_not_refilled_under_the_lock) {
   g_lock = nullptr;
   ManualClock clock;
   Counting source;
@@ -186,24 +186,24 @@ TEST(RandomStock, is_not_refilled_under_the_lock) {
   device.close(context);
 }
 
-TEST(RandomStock, gives_what_its_source_gives_in_its_order) {
+TEST(RandomReserve, gives_what_its_source_gives_in_its_order) {
   SeededRandom source(7);
   SeededRandom same(7);
-  hca::RandomStock stock(source);
+  hca::RandomReserve reserve(source);
   bool low = false;
-  stock.report_to(low);
-  for (size_t i = 0; i < hca::RandomStock::kLow; ++i) {
-    EXPECT_FALSE(low || stock.low());
-    EXPECT_EQ(stock.next(), same.next());
+  reserve.report_to(low);
+  for (size_t i = 0; i < hca::RandomReserve::kLow; ++i) {
+    EXPECT_FALSE(low || reserve.low());
+    EXPECT_EQ(reserve.next(), same.next());
   }
-  EXPECT_FALSE(stock.low());
-  EXPECT_EQ(stock.next(), same.next());
-  EXPECT_TRUE(low && stock.low()) << "one less than it should have";
-  const hca::RandomStock::Draw drawn = stock.draw();
-  stock.take(drawn);
-  EXPECT_FALSE(stock.low());
-  for (size_t i = 0; i < 3 * hca::RandomStock::kLow; ++i)
-    EXPECT_EQ(stock.next(), same.next()) << "also when it is empty";
+  EXPECT_FALSE(reserve.low());
+  EXPECT_EQ(reserve.next(), same.next());
+  EXPECT_TRUE(low && reserve.low()) << "one less than it should have";
+  const hca::RandomReserve::Draw drawn = reserve.draw();
+  reserve.take(drawn);
+  EXPECT_FALSE(reserve.low());
+  for (size_t i = 0; i < 3 * hca::RandomReserve::kLow; ++i)
+    EXPECT_EQ(reserve.next(), same.next()) << "also when it is empty";
 }
 
 }  // namespace

@@ -38,10 +38,10 @@ struct Report {
 };
 
 Report* g_report = nullptr;
-std::array<hca::EngineLock*, 2> g_locks{};
+std::array<hca::DeviceLock*, 2> g_locks{};
 
 bool held() {
-  for (hca::EngineLock* lock : g_locks) {
+  for (hca::DeviceLock* lock : g_locks) {
     if (lock == nullptr) continue;
     if (!lock->try_lock()) return true;
     lock->unlock();

@@ -27,7 +27,7 @@ class SessionPortTest : public ::testing::Test {
       adapters[i]->attach(pipe.end(i));
     }
     ports = std::make_unique<SessionPorts>(*adapters[1]);
-    peer = std::make_unique<management::GsiQueuePair>(*adapters[0], uint8_t{1});
+    peer = std::make_unique<management::MadQueuePair>(*adapters[0], uint8_t{1});
     EXPECT_TRUE(peer->open().ok());
     EXPECT_TRUE(port().open().ok());
     run();
@@ -47,7 +47,7 @@ class SessionPortTest : public ::testing::Test {
   std::vector<CmMad> heard() {
     run();
     std::vector<CmMad> out;
-    management::GsiDatagram got;
+    management::MadDatagram got;
     while (peer->receive(got)) {
       CmMad mad;
       EXPECT_EQ(decode_cm(got.bytes, mad), MadError::kNone);
@@ -61,7 +61,7 @@ class SessionPortTest : public ::testing::Test {
   Pipe pipe;
   std::unique_ptr<adapter::ChannelAdapter> adapters[2];
   std::unique_ptr<SessionPorts> ports;
-  std::unique_ptr<management::GsiQueuePair> peer;
+  std::unique_ptr<management::MadQueuePair> peer;
 };
 
 MadBytes session_request() {
@@ -74,7 +74,7 @@ MadBytes session_request() {
 TEST_F(SessionPortTest, a_port_is_made_once) {
   EXPECT_EQ(&ports->at(1), &ports->at(1));
   EXPECT_TRUE(port().open().ok()) << "an open port stays as it is";
-  management::GsiQueuePair second(*adapters[1], 1);
+  management::MadQueuePair second(*adapters[1], 1);
   EXPECT_FALSE(second.open().ok()) << "QP1 is taken";
 }
 

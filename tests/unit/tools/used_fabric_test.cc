@@ -139,8 +139,10 @@ TEST_F(UsedFabricTest, the_environment_names_this_fabric_and_no_other) {
   const StateDir dir = StateDir::create("f").value();
   record_.cell_payload = 1024;
   const ProgramLibraries libraries{"/l/verbs", "/l/preload.so"};
-  Environment set =
-      run_environment(dir, record_, spare_, "", {}, libraries, "/x:/l/verbs:/y", "/z.so /l/preload.so");
+  std::map<std::string, std::string> present{{"LD_LIBRARY_PATH", "/x:/l/verbs:/y"},
+                                             {"LD_PRELOAD", "/z.so /l/preload.so"}};
+  const auto look = [&present](const char* name) { return present[name]; };
+  Environment set = run_environment({dir, record_, spare_}, {}, libraries, look);
   EXPECT_EQ(set["WEFT_FABRIC"], "shm:" + dir.path() + "/s1.sock");
   EXPECT_EQ(set["WEFT_CELL_PAYLOAD"], "1024");
   EXPECT_EQ(set["LD_LIBRARY_PATH"], "/l/verbs:/x:/y");
@@ -149,8 +151,9 @@ TEST_F(UsedFabricTest, the_environment_names_this_fabric_and_no_other) {
     ASSERT_TRUE(set.contains(name));
     EXPECT_FALSE(set[name].has_value()) << "of a program around this one";
   }
-  set = run_environment(dir, record_, spare_, "alice", NodeIdentity{Guid(0xAB), 0xCD, Lid(7)}, libraries, "",
-                        "");
+  present.clear();
+  set = run_environment({dir, record_, spare_}, {"alice", NodeIdentity{Guid(0xAB), 0xCD, Lid(7)}}, libraries,
+                        look);
   EXPECT_EQ(set["WEFT_NODE"], "alice");
   EXPECT_EQ(set["WEFT_GUID"], "00000000000000ab");
   EXPECT_EQ(set["WEFT_IDENTITY"], "00000000000000cd");

@@ -1,4 +1,4 @@
-#include "hca/qp_table.h"
+#include "hca/qp_page.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace weft::hca {
 
-bool QpTable::publish(StatsPage& page) {
+bool QpPage::publish(StatsPage& page) {
   total_ = page.add("qps");
   auto places = std::make_unique<std::array<Place, kShown>>();
   for (size_t i = 0; i < kShown; ++i) {
@@ -18,14 +18,14 @@ bool QpTable::publish(StatsPage& page) {
   return total_ != nullptr;
 }
 
-QpTable::Place* QpTable::place_of(const adapter::QueuePair* qp) noexcept {
+QpPage::Place* QpPage::place_of(const adapter::QueuePair* qp) noexcept {
   if (places_ == nullptr) return nullptr;
   auto* const found =
       std::find_if(places_->begin(), places_->end(), [qp](const Place& place) { return place.qp == qp; });
   return found == places_->end() ? nullptr : found;
 }
 
-void QpTable::enter(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept {
+void QpPage::enter(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept {
   if (total_ != nullptr) total_->fetch_add(1, std::memory_order_relaxed);
   Place* const place = place_of(nullptr);
   if (place == nullptr) return;
@@ -33,11 +33,11 @@ void QpTable::enter(const adapter::ChannelAdapter& adapter, const adapter::Queue
   show(adapter, *place);
 }
 
-void QpTable::note(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept {
+void QpPage::note(const adapter::ChannelAdapter& adapter, const adapter::QueuePair& qp) noexcept {
   if (Place* const place = place_of(&qp); place != nullptr) show(adapter, *place);
 }
 
-void QpTable::leave(const adapter::QueuePair& qp) noexcept {
+void QpPage::leave(const adapter::QueuePair& qp) noexcept {
   if (total_ != nullptr) total_->fetch_sub(1, std::memory_order_relaxed);
   Place* const place = place_of(&qp);
   if (place == nullptr) return;
@@ -47,7 +47,7 @@ void QpTable::leave(const adapter::QueuePair& qp) noexcept {
     place->counters.set(static_cast<adapter::QpCounter>(i), 0);
 }
 
-void QpTable::look(const adapter::ChannelAdapter& adapter, Instant now) noexcept {
+void QpPage::look(const adapter::ChannelAdapter& adapter, Instant now) noexcept {
   if (places_ == nullptr || now < due_) return;
   due_ = now + kEvery;
   for (Place& place : *places_) {
@@ -55,7 +55,7 @@ void QpTable::look(const adapter::ChannelAdapter& adapter, Instant now) noexcept
   }
 }
 
-void QpTable::show(const adapter::ChannelAdapter& adapter, Place& place) noexcept {
+void QpPage::show(const adapter::ChannelAdapter& adapter, Place& place) noexcept {
   const adapter::QpAttr attr = adapter.query_qp(*place.qp);
   place.gauges.set(QpGauge::kNumber, adapter.qpn(*place.qp).value());
   place.gauges.set(QpGauge::kService, static_cast<uint64_t>(adapter.config(*place.qp).type));

@@ -1,4 +1,4 @@
-// hca/random_stock.h -- a stock of random numbers, drawn in advance: a thread draws them from the kernel
+// hca/random_reserve.h -- a stock of random numbers, drawn in advance: a thread draws them from the kernel
 // without holding the device's lock.
 #pragma once
 
@@ -12,14 +12,14 @@
 namespace weft::hca {
 
 /// Returns the numbers of a source in order. Owner: the holder of the device's lock, except for draw().
-class RandomStock final : public RandomSource {
+class RandomReserve final : public RandomSource {
  public:
   /// More numbers than any call takes: a new chunk of keys takes 64, and the search for a block for a window
   /// of type 2 tries at most 128 places.
   static constexpr size_t kLow = 256;
   using Draw = std::array<uint64_t, kLow>;
 
-  explicit RandomStock(RandomSource& source);
+  explicit RandomReserve(RandomSource& source);
 
   /// When the stock is empty, draws from the source under the lock.
   [[nodiscard]] uint64_t next() noexcept override;

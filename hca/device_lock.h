@@ -1,4 +1,4 @@
-// hca/engine_lock.h -- the lock of one device. Uncontended, taking it is one compare-and-exchange and
+// hca/device_lock.h -- the lock of one device. Uncontended, taking it is one compare-and-exchange and
 // releasing it one plain store. No thread sleeps in the kernel for it, so release never enters it.
 #pragma once
 
@@ -12,7 +12,7 @@ inline thread_local constinit char this_thread [[gnu::tls_model("initial-exec")]
 
 /// Fits std::lock_guard. Held for at most one bounded turn of an adapter, and never during a system call
 /// except those that docs/consumer.md names.
-class EngineLock {
+class DeviceLock {
  public:
   /// A thread that has the lock would wait for itself: lock() then says so and ends the process.
   void lock() noexcept {

@@ -1,7 +1,7 @@
 // How it works: a thread that finds the lock taken spins about as long as a turn takes. Then it yields its
 // core, because the owner may have lost its own, and at last it sleeps 50 us at a time. A thread that comes
 // while another one waits lets that one go first.
-#include "hca/engine_lock.h"
+#include "hca/device_lock.h"
 
 #include <sched.h>
 #include <time.h>
@@ -28,7 +28,7 @@ void pause_core() noexcept {
 
 }  // namespace
 
-void EngineLock::give_way() const noexcept {
+void DeviceLock::give_way() const noexcept {
   for (uint32_t spin = 0; spin < kSpins; ++spin) {
     if (waiters_.load(std::memory_order_relaxed) == 0) return;
     pause_core();
@@ -36,7 +36,7 @@ void EngineLock::give_way() const noexcept {
   sched_yield();
 }
 
-void EngineLock::lock_patiently() noexcept {
+void DeviceLock::lock_patiently() noexcept {
   do {
     WEFT_CHECK(!is_mine(),
                "a signal handler has called a function of an RDMA device, and has interrupted another one of "
@@ -44,7 +44,7 @@ void EngineLock::lock_patiently() noexcept {
   } while (!take(kRoundsOfASecond));
 }
 
-bool EngineLock::wait(uint32_t rounds) noexcept {
+bool DeviceLock::wait(uint32_t rounds) noexcept {
   const CancelShield shield;
   waiters_.fetch_add(1, std::memory_order_relaxed);
   bool taken = false;

@@ -1,5 +1,5 @@
-// management/gsi_queue_pair.h -- QP1 of a port: the UD queue pair of management datagrams, for programs that
-// drive their adapter themselves. Programs with threads have rdma_cm/gsi_port.h.
+// management/mad_queue_pair.h -- QP0 or QP1 of a port: a UD queue pair of management datagrams, for programs
+// that drive their adapter themselves. Programs with threads have rdma_cm/gsi_port.h.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,32 @@
 namespace weft::management {
 
 /// A received datagram. The source LID is checked by the sender's switch port (decisions section 4).
-struct GsiDatagram {
+struct MadDatagram {
   Lid from{};
   std::span<const std::byte> bytes{};  // until the next call of receive()
 };
 
 /// Owner: the adapter's thread. Sending is best effort: a caller that needs an answer repeats its message.
-class GsiQueuePair final : public MadPort {
+class MadQueuePair final : public MadPort {
  public:
-  GsiQueuePair(adapter::ChannelAdapter& adapter, uint8_t port) : adapter_(adapter), port_(port) {}
-  ~GsiQueuePair() override;
-  GsiQueuePair(const GsiQueuePair&) = delete;
-  GsiQueuePair& operator=(const GsiQueuePair&) = delete;
+  MadQueuePair(adapter::ChannelAdapter& adapter, uint8_t port) : adapter_(adapter), port_(port) {}
+  ~MadQueuePair() override;
+  MadQueuePair(const MadQueuePair&) = delete;
+  MadQueuePair& operator=(const MadQueuePair&) = delete;
 
-  /// @param wanted  kQpnAny for any number: tests speak from such a queue pair
+  /// @param wanted  kQpnSmi for subnet management, kQpnGsi for all other classes. kQpnAny: any number; tests
+  ///                speak to QP1 from such a queue pair
   Status open(Qpn wanted = kQpnGsi);
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return qp_ != nullptr; }
 
+  /// To QP0 of `to` if this is QP0, else to QP1.
   [[nodiscard]] bool send(Lid to, const MadBytes& mad) noexcept override { return send(to, mad, {}); }
   [[nodiscard]] bool send(Lid to, const MadBytes& mad, ServiceLevel sl) noexcept;
   /// Always false: a session needs no flooding.
   [[nodiscard]] bool flood(const MadBytes& /*mad*/) noexcept override { return false; }
   /// False if there is none. A damaged datagram has no bytes.
-  [[nodiscard]] bool receive(GsiDatagram& out) noexcept;
+  [[nodiscard]] bool receive(MadDatagram& out) noexcept;
 
  private:
   Status create(Qpn wanted);
@@ -45,6 +47,8 @@ class GsiQueuePair final : public MadPort {
 
   adapter::ChannelAdapter& adapter_;
   uint8_t port_;
+  Qpn remote_ = kQpnGsi;
+  uint32_t qkey_ = kQkeyGsi;
   adapter::PdId pd_;
   adapter::CompletionQueue* send_cq_ = nullptr;
   adapter::CompletionQueue* recv_cq_ = nullptr;

@@ -1,4 +1,4 @@
-#include "hca/engine_lock.h"
+#include "hca/device_lock.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace weft::test {
 namespace {
 
 /// Run under the thread sanitizer too: the counter is not atomic.
-TEST(EngineLock, guards_what_eight_threads_write) {
-  hca::EngineLock lock;
+TEST(DeviceLock, guards_what_eight_threads_write) {
+  hca::DeviceLock lock;
   constexpr uint32_t kRounds = 2000;
   uint64_t counter = 0;
   std::array<std::thread, 8> threads;
@@ -28,8 +28,8 @@ TEST(EngineLock, guards_what_eight_threads_write) {
 }
 
 /// The owner keeps it longer than anybody spins or yields: the other one sleeps and gets it all the same.
-TEST(EngineLock, is_got_by_who_had_to_sleep) {
-  hca::EngineLock lock;
+TEST(DeviceLock, is_got_by_who_had_to_sleep) {
+  hca::DeviceLock lock;
   lock.lock();
   EXPECT_FALSE(lock.try_lock());
   std::atomic<bool> got{false};
@@ -47,8 +47,8 @@ TEST(EngineLock, is_got_by_who_had_to_sleep) {
 
 /// A thread that takes the lock again and again leaves room for one that asks once. Without an end of its
 /// own, so that it fails by never ending.
-TEST(EngineLock, a_thread_that_polls_without_a_pause_does_not_keep_others_out) {
-  hca::EngineLock lock;
+TEST(DeviceLock, a_thread_that_polls_without_a_pause_does_not_keep_others_out) {
+  hca::DeviceLock lock;
   std::atomic<bool> got{false};
   std::thread poller([&] {
     while (!got) {

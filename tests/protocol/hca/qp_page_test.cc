@@ -1,7 +1,7 @@
 // The queue pairs of a device on its page: listed from creation to destruction, and updated after a change
 // and
 // twice a second by the helper, without a call of the data path.
-#include "hca/qp_table.h"
+#include "hca/qp_page.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ using adapter::QpState;
 using hca::Answer;
 namespace {
 
-class QpTableTest : public TwoDevices {
+class QpPageTest : public TwoDevices {
  protected:
-  QpTableTest() : page_(StatsPage::create(path(), 2368).value()) {
+  QpPageTest() : page_(StatsPage::create(path(), 2368).value()) {
     EXPECT_TRUE(a().device.publish(page_, "adapter"));
   }
-  ~QpTableTest() override {
+  ~QpPageTest() override {
     for (auto& side : at) side.reset();  // the page outlives the device
   }
   [[nodiscard]] std::string path() const { return dir_.path() + "/p.stats"; }
@@ -31,7 +31,7 @@ class QpTableTest : public TwoDevices {
     return {page.begin(), page.end()};
   }
   void half_a_second() {
-    clock.advance(hca::QpTable::kEvery);
+    clock.advance(hca::QpPage::kEvery);
     help(2);
   }
 
@@ -39,7 +39,7 @@ class QpTableTest : public TwoDevices {
   StatsPage page_;
 };
 
-TEST_F(QpTableTest, shows_number_service_state_and_peer) {
+TEST_F(QpPageTest, shows_number_service_state_and_peer) {
   EXPECT_EQ(shown().at("qps"), 0U);
   hca::Qp* const qp = a().make_qp();
   EXPECT_EQ(shown().at("qps"), 1U);
@@ -53,7 +53,7 @@ TEST_F(QpTableTest, shows_number_service_state_and_peer) {
   EXPECT_EQ(shown().at("qp.0.peer_number"), peer->number().value());
 }
 
-TEST_F(QpTableTest, counters_are_updated_twice_a_second_and_not_with_each_message) {
+TEST_F(QpPageTest, counters_are_updated_twice_a_second_and_not_with_each_message) {
   const auto qps = connected();
   half_a_second();
   ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);
@@ -65,7 +65,7 @@ TEST_F(QpTableTest, counters_are_updated_twice_a_second_and_not_with_each_messag
   EXPECT_EQ(shown().at("qp.0.bytes_sent"), 64U);
 }
 
-TEST_F(QpTableTest, an_error_without_a_call_of_modify_is_shown) {
+TEST_F(QpPageTest, an_error_without_a_call_of_modify_is_shown) {
   const auto qps = connected();
   adapter::QpAttr attr{.state = QpState::kErr};
   ASSERT_EQ(qps[1]->modify(attr, adapter::kQpAttrState), Answer::kOk);
@@ -74,7 +74,7 @@ TEST_F(QpTableTest, an_error_without_a_call_of_modify_is_shown) {
   EXPECT_EQ(shown().at("qp.0.qp_state"), static_cast<uint64_t>(QpState::kErr));
 }
 
-TEST_F(QpTableTest, the_place_of_a_qp_that_ended_is_empty_and_used_again) {
+TEST_F(QpPageTest, the_place_of_a_qp_that_ended_is_empty_and_used_again) {
   hca::Qp* const first = a().make_qp();
   hca::Qp* const second = a().make_qp();
   ASSERT_EQ(a().context->destroy(first), Answer::kOk);
@@ -86,10 +86,10 @@ TEST_F(QpTableTest, the_place_of_a_qp_that_ended_is_empty_and_used_again) {
   EXPECT_EQ(shown().at("qp.0.number"), third->number().value());
 }
 
-TEST_F(QpTableTest, more_than_are_shown_are_counted) {
+TEST_F(QpPageTest, more_than_are_shown_are_counted) {
   std::vector<hca::Qp*> all;
-  for (size_t i = 0; i < hca::QpTable::kShown + 5; ++i) all.push_back(a().make_qp());
-  EXPECT_EQ(shown().at("qps"), hca::QpTable::kShown + 5);
+  for (size_t i = 0; i < hca::QpPage::kShown + 5; ++i) all.push_back(a().make_qp());
+  EXPECT_EQ(shown().at("qps"), hca::QpPage::kShown + 5);
   for (hca::Qp* qp : all) ASSERT_EQ(a().context->destroy(qp), Answer::kOk);
   EXPECT_EQ(shown().at("qps"), 0U);
   for (const auto& [name, value] : shown()) {

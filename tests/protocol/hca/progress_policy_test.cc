@@ -1,5 +1,5 @@
 // The choice of the driving thread, tested by times alone.
-#include "hca/drive.h"
+#include "hca/progress_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace weft::test {
 namespace {
 
 TEST(DriveTest, callers_drive_until_they_pause) {
-  hca::Drive drive;
+  hca::ProgressPolicy drive;
   const Instant start = Instant{} + 1s;
   EXPECT_TRUE(drive.helper_drives(start)) << "no caller has called yet";
   drive.caller_turned(start);
@@ -17,7 +17,7 @@ TEST(DriveTest, callers_drive_until_they_pause) {
 }
 
 TEST(DriveTest, a_caller_that_waits_leaves_the_driving_to_the_helper_until_it_polls_again) {
-  hca::Drive drive;
+  hca::ProgressPolicy drive;
   const Instant now = Instant{} + 1s;
   drive.caller_turned(now);
   drive.caller_waits();
@@ -31,7 +31,7 @@ TEST(DriveTest, a_caller_that_waits_leaves_the_driving_to_the_helper_until_it_po
 
 /// A program that waits by reading its memory and polls when its own queue is full.
 TEST(DriveTest, the_helper_drives_beside_callers_that_leave_arrivals_to_it) {
-  hca::Drive drive;
+  hca::ProgressPolicy drive;
   Instant now = Instant{} + 1s;
   drive.helper_found_work(now);
   drive.caller_turned(now);
@@ -50,7 +50,7 @@ TEST(DriveTest, the_helper_drives_beside_callers_that_leave_arrivals_to_it) {
 }
 
 TEST(DriveTest, polls_without_a_gap_take_the_driving_back) {
-  hca::Drive drive;
+  hca::ProgressPolicy drive;
   Instant now = Instant{} + 1s;
   drive.caller_turned(now);
   now += hca::kCallerPause;
@@ -71,7 +71,7 @@ TEST(DriveTest, polls_without_a_gap_take_the_driving_back) {
 }
 
 TEST(DriveTest, a_caller_that_waits_for_an_event_leaves_nothing_alone) {
-  hca::Drive drive;
+  hca::ProgressPolicy drive;
   const Instant now = Instant{} + 1s;
   drive.caller_turned(now);
   drive.caller_waits();

@@ -1,5 +1,5 @@
-// hca/drive.h -- decides which threads drive an adapter: those that call it, or the helper thread while none
-// does (docs/consumer.md). Works on times only; has no thread, clock or descriptor.
+// hca/progress_policy.h -- decides which threads drive an adapter: those that call it, or the helper thread
+// while none does (docs/consumer.md). Works on times only; has no thread, clock or descriptor.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline constexpr Duration kPollRun = std::chrono::milliseconds(2);
 inline constexpr Duration kCallerRest = std::chrono::milliseconds(100);
 
 /// Owner: the holder of the device's lock.
-class Drive {
+class ProgressPolicy {
  public:
   /// A caller has run a turn.
   void caller_turned(Instant now) noexcept {

@@ -1,14 +1,14 @@
-#include "hca/random_stock.h"
+#include "hca/random_reserve.h"
 
 namespace weft::hca {
 
-RandomStock::RandomStock(RandomSource& source) : source_(source) {
+RandomReserve::RandomReserve(RandomSource& source) : source_(source) {
   numbers_.reset(2 * kLow);
   take(draw());
   take(draw());
 }
 
-uint64_t RandomStock::next() noexcept {
+uint64_t RandomReserve::next() noexcept {
   if (low_ != nullptr && numbers_.size() <= kLow) *low_ = true;
   if (numbers_.empty()) {
     const std::lock_guard guard(drawing_);
@@ -19,14 +19,14 @@ uint64_t RandomStock::next() noexcept {
   return number;
 }
 
-RandomStock::Draw RandomStock::draw() noexcept {
+RandomReserve::Draw RandomReserve::draw() noexcept {
   Draw out;
   const std::lock_guard guard(drawing_);
   for (uint64_t& number : out) number = source_.next();
   return out;
 }
 
-void RandomStock::take(const Draw& drawn) noexcept {
+void RandomReserve::take(const Draw& drawn) noexcept {
   if (numbers_.capacity() - numbers_.size() < drawn.size()) return;
   for (const uint64_t number : drawn) numbers_.push(number);
 }

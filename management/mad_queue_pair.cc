@@ -1,4 +1,4 @@
-#include "management/gsi_queue_pair.h"
+#include "management/mad_queue_pair.h"
 
 #include <algorithm>
 #include <array>
@@ -19,17 +19,19 @@ adapter::Sge slot_sge(const adapter::MemoryRegion& region, uint32_t slot, uint32
 
 }  // namespace
 
-GsiQueuePair::~GsiQueuePair() {
+MadQueuePair::~MadQueuePair() {
   close();
 }
 
-Status GsiQueuePair::open(Qpn wanted) {
+Status MadQueuePair::open(Qpn wanted) {
   Status status = create(wanted);
   if (!status) close();
   return status;
 }
 
-Status GsiQueuePair::create(Qpn wanted) {
+Status MadQueuePair::create(Qpn wanted) {
+  remote_ = wanted == kQpnSmi ? kQpnSmi : kQpnGsi;
+  qkey_ = wanted == kQpnSmi ? kQkeySmi : kQkeyGsi;
   memory_.resize(size_t{kSlotBytes} * (kRecvSlots + kSendSlots));
   const Refusable<adapter::PdId> pd = adapter_.alloc_pd();
   if (!pd) return pd.error();
@@ -57,7 +59,7 @@ Status GsiQueuePair::create(Qpn wanted) {
                                                                 .port = port_});
   if (!qp) return qp.error();
   qp_ = qp.value();
-  adapter::QpAttr attr{.state = adapter::QpState::kInit, .port = port_, .qkey = kQkeyGsi};
+  adapter::QpAttr attr{.state = adapter::QpState::kInit, .port = port_, .qkey = qkey_};
   adapter::ModifyResult moved = adapter_.modify_qp(
       *qp_, attr,
       adapter::kQpAttrState | adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort | adapter::kQpAttrQkey);
@@ -71,7 +73,7 @@ Status GsiQueuePair::create(Qpn wanted) {
   return {};
 }
 
-void GsiQueuePair::close() noexcept {
+void MadQueuePair::close() noexcept {
   if (qp_ != nullptr) (void)adapter_.destroy_qp(qp_);
   if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
   if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
@@ -84,19 +86,19 @@ void GsiQueuePair::close() noexcept {
   lent_slot_ = -1;
 }
 
-bool GsiQueuePair::post_recv(uint32_t slot) noexcept {
+bool MadQueuePair::post_recv(uint32_t slot) noexcept {
   const adapter::Sge sge = slot_sge(region_, slot, kSlotBytes);
   return adapter_.post_recv(*qp_, {.wr_id = slot, .sges = {&sge, 1}}) == adapter::PostResult::kOk;
 }
 
-void GsiQueuePair::reap_sends() noexcept {
+void MadQueuePair::reap_sends() noexcept {
   std::array<adapter::WorkCompletion, 8> done;
   while (const uint32_t count = adapter_.poll_cq(*send_cq_, done)) {
     sends_in_flight_ -= std::min(sends_in_flight_, count);
   }
 }
 
-bool GsiQueuePair::send(Lid to, const MadBytes& mad, ServiceLevel sl) noexcept {
+bool MadQueuePair::send(Lid to, const MadBytes& mad, ServiceLevel sl) noexcept {
   if (qp_ == nullptr || to == kLidNone) return false;
   reap_sends();
   if (sends_in_flight_ == kSendSlots) return false;
@@ -106,14 +108,14 @@ bool GsiQueuePair::send(Lid to, const MadBytes& mad, ServiceLevel sl) noexcept {
   const adapter::SendRequest request{.opcode = adapter::SendOpcode::kSend,
                                      .flags = adapter::kSendSignaled,
                                      .sges = {&sge, 1},
-                                     .dest = {.lid = to, .qpn = kQpnGsi, .qkey = kQkeyGsi, .sl = sl}};
+                                     .dest = {.lid = to, .qpn = remote_, .qkey = qkey_, .sl = sl}};
   if (adapter_.post_send(*qp_, request) != adapter::PostResult::kOk) return false;
   next_send_ = (next_send_ + 1) % kSendSlots;
   ++sends_in_flight_;
   return true;
 }
 
-bool GsiQueuePair::receive(GsiDatagram& out) noexcept {
+bool MadQueuePair::receive(MadDatagram& out) noexcept {
   if (qp_ == nullptr) return false;
   if (lent_slot_ >= 0) post_recv(static_cast<uint32_t>(std::exchange(lent_slot_, -1)));
   adapter::WorkCompletion done;

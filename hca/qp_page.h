@@ -1,4 +1,4 @@
-// hca/qp_table.h -- the queue pairs of a device on its stats page: number, service, state, peer and counters
+// hca/qp_page.h -- the queue pairs of a device on its stats page: number, service, state, peer and counters
 // of each. Internal to hca/.
 #pragma once
 
@@ -24,7 +24,7 @@ enum class QpGauge : uint8_t { kNumber, kService, kState, kPeerLid, kPeerNumber,
 
 /// Updated when a QP changes, and every 500 ms by the helper; no call of the data path comes here. Owner: the
 /// holder of the device's lock.
-class QpTable {
+class QpPage {
  public:
   /// Further QPs are counted but not shown.
   static constexpr size_t kShown = 64;
