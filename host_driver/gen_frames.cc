@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/checksum.h"
 #include "base/crc32c.h"
 #include "base/endian.h"
+#include "base/net/checksum.h"
 
 namespace weft::host {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 
 namespace weft::host {
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/latency_histogram.h"
-#include "base/model_port.h"
+#include "base/net/model_port.h"
 #include "host_driver/gen_frames.h"
 
 namespace weft::host {

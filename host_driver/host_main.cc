@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/kernel_port.h"
+#include "base/net/kernel_port.h"
 #include "base/rng.h"
 #include "base/words.h"
 #include "hca/hca.h"

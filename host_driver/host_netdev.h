@@ -16,9 +16,9 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/driver_half.h"
-#include "base/frame_port.h"
-#include "base/frame_writer.h"
+#include "base/net/driver_half.h"
+#include "base/net/frame_port.h"
+#include "base/net/frame_writer.h"
 #include "base/stats_page.h"
 #include "host_driver/nic_controller.h"
 #include "session/netdev_session.h"

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "messages/cfg_data.h"
 #include "session/netdev_session.h"
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 
 namespace weft::host {
 namespace {

@@ -1,7 +1,7 @@
 #include "host_driver/os_port.h"
 
 #include "base/check.h"
-#include "base/tap_port.h"
+#include "base/net/tap_port.h"
 #include "host_driver/unix_port.h"
 
 namespace weft::host {

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "base/endian.h"
-#include "base/ethernet.h"
 #include "base/log.h"
+#include "base/net/ethernet.h"
 
 namespace weft::host {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/model_port.h"
+#include "base/net/model_port.h"
 #include "base/unique_fd.h"
 
 namespace weft::host {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/checksum.h"
 #include "base/endian.h"
-#include "base/ethernet.h"
+#include "base/net/checksum.h"
+#include "base/net/ethernet.h"
 
 namespace weft::iou {
 namespace {

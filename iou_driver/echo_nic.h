@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/model_port.h"
+#include "base/net/model_port.h"
 
 namespace weft::iou {
 

@@ -1,7 +1,7 @@
 // weft-iou: an I/O unit as a process. Opens the LAN NIC, drops every capability, joins the fabric, and serves
 // the hosts that connect.
-#include "base/ethernet.h"
-#include "base/kernel_port.h"
+#include "base/net/ethernet.h"
+#include "base/net/kernel_port.h"
 #include "iou_driver/iou_netdev.h"
 #include "iou_driver/lan_nic.h"
 #include "node/endnode_process.h"

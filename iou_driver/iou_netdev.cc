@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "base/ethernet.h"
 #include "base/log.h"
+#include "base/net/ethernet.h"
 
 namespace weft::iou {
 namespace {

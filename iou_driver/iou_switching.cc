@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 #include "iou_driver/iou_netdev.h"
 
 namespace weft::iou {

@@ -1,7 +1,7 @@
 #include "iou_driver/lan_nic.h"
 
 #include "base/check.h"
-#include "base/tap_port.h"
+#include "base/net/tap_port.h"
 #include "iou_driver/echo_nic.h"
 #include "iou_driver/packet_nic.h"
 #include "iou_driver/pcap_nic.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "base/result.h"
 #include "node/port_kind.h"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/ethernet.h"
 #include "base/log.h"
+#include "base/net/ethernet.h"
 #include "messages/netdev.h"
 
 namespace weft::iou {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/counters.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "iou_driver/unit_client.h"
 #include "session/netdev_session.h"
 

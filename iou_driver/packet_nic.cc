@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "base/endian.h"
-#include "base/ethernet.h"
-#include "base/vnet_header.h"
+#include "base/net/ethernet.h"
+#include "base/net/vnet_header.h"
 
 namespace weft::iou {
 namespace {

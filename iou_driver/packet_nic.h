@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "base/kernel_port.h"
+#include "base/net/kernel_port.h"
 
 namespace weft::iou {
 

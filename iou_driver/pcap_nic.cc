@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 #include "base/text_file.h"
 
 namespace weft::iou {

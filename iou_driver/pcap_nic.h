@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/log.h"
-#include "base/model_port.h"
+#include "base/net/model_port.h"
 #include "iou_driver/pcap_file.h"
 
 struct pcap;

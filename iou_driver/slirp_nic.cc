@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/ethernet.h"
 #include "base/log.h"
+#include "base/net/ethernet.h"
 
 namespace weft::iou {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/model_port.h"
+#include "base/net/model_port.h"
 
 struct Slirp;
 

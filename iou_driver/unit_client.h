@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "messages/cfg_data.h"
 #include "session/netdev_session.h"
 

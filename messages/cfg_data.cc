@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/endian.h"
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 #include "messages/netdev.h"
 
 namespace weft {

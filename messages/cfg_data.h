@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 
 namespace weft {
 

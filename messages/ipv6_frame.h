@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
 #include "messages/global_header.h"
 #include "messages/ids.h"
 

@@ -21,7 +21,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "messages/ids.h"
 #include "messages/mad/cm.h"
 #include "messages/netdev.h"

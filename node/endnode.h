@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adapter/running_adapter.h"
-#include "base/driver_half.h"
+#include "base/net/driver_half.h"
 #include "base/pollable.h"
 #include "base/result.h"
 #include "base/rng.h"

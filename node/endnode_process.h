@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_port.h"
-#include "base/capture_set.h"
+#include "base/net/capture_port.h"
+#include "base/net/capture_set.h"
 #include "node/endnode.h"
 #include "node/process.h"
 

@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/frame_port.h"
 #include "base/log.h"
 #include "base/loop_runner.h"
+#include "base/net/frame_port.h"
 #include "fabric/link/limits.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"

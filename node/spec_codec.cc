@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "base/command_line.h"
-#include "base/ethernet.h"
 #include "base/names.h"
+#include "base/net/ethernet.h"
 #include "base/parse_number.h"
 #include "base/time_span.h"
 #include "fabric/carrier/link_connect.h"

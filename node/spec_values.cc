@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/ethernet.h"
 #include "base/names.h"
+#include "base/net/ethernet.h"
 #include "base/parse_number.h"
 #include "base/words.h"
 

@@ -38,7 +38,7 @@
 
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "base/rng.h"
 #include "messages/ids.h"
 #include "messages/netdev.h"

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/rng.h"
-#include "sim/flow_ledger.h"
+#include "sim/frames/flow_ledger.h"
+#include "sim/plan/world_plan.h"
 #include "sim/scenario.h"
-#include "sim/world_plan.h"
 
 namespace weft::sim {
 

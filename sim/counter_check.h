@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "sim/fault_effects.h"
-#include "sim/flow_ledger.h"
-#include "sim/world_plan.h"
+#include "sim/frames/flow_ledger.h"
+#include "sim/plan/world_plan.h"
 
 namespace weft::sim {
 

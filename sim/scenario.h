@@ -10,10 +10,10 @@
 #include "base/rng.h"
 #include "fabric/link/cell_port.h"
 #include "sim/counter_check.h"
-#include "sim/flow_ledger.h"
+#include "sim/frames/flow_ledger.h"
+#include "sim/plan/world_plan.h"
 #include "sim/saboteur.h"
 #include "sim/trace.h"
-#include "sim/world_plan.h"
 
 namespace weft::sim {
 

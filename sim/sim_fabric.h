@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "fabric/link/memory_link.h"
 #include "fabric/switch/switch.h"
-#include "sim/world_plan.h"
+#include "sim/plan/world_plan.h"
 
 namespace weft::sim {
 

@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "sim/cell_scenario.h"
 #include "sim/fabric_checks.h"
-#include "sim/netdev_scenario.h"
-#include "sim/raw_scenario.h"
+#include "sim/frames/netdev_scenario.h"
+#include "sim/raw/raw_scenario.h"
 
 namespace weft::sim {
 namespace {

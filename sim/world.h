@@ -12,14 +12,14 @@
 
 #include "base/rng.h"
 #include "sim/counter_check.h"
-#include "sim/flow_ledger.h"
-#include "sim/planner.h"
+#include "sim/frames/flow_ledger.h"
+#include "sim/plan/planner.h"
+#include "sim/plan/world_plan.h"
 #include "sim/scenario.h"
 #include "sim/sim_endnode.h"
 #include "sim/sim_fabric.h"
 #include "sim/trace.h"
 #include "sim/turns.h"
-#include "sim/world_plan.h"
 
 namespace weft::sim {
 

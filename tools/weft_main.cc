@@ -9,8 +9,8 @@
 #include "base/command_line.h"
 #include "base/log.h"
 #include "base/words.h"
-#include "tools/command.h"
-#include "tools/daemon.h"
+#include "tools/commands/command.h"
+#include "tools/launch/daemon.h"
 
 namespace weft::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include "messages/link_hello.h"
 #include "messages/link_local.h"
 #include "rdma_cm/node_addresses.h"
-#include "verbs/process_node.h"
+#include "verbs/process/process_node.h"
 
 namespace weft::verbs {
 

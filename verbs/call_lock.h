@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hca/device_lock.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
 
 namespace weft::verbs {
 

@@ -11,8 +11,8 @@
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
-#include "verbs/process_node.h"
-#include "verbs/refusals.h"
+#include "verbs/explain/refusals.h"
+#include "verbs/process/process_node.h"
 
 namespace weft::verbs {
 

@@ -9,7 +9,7 @@
 #include "verbs/c_call.h"
 #include "verbs/completion.h"
 #include "verbs/context_ops.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
 #include "verbs/objects.h"
 
 namespace weft::verbs {

@@ -5,9 +5,9 @@
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
+#include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
-#include "verbs/refusals.h"
 
 namespace weft::verbs {
 namespace {

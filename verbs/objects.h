@@ -13,9 +13,9 @@
 #include "hca/context.h"
 #include "hca/device.h"
 #include "verbs/call_lock.h"
-#include "verbs/long_wait.h"
+#include "verbs/explain/long_wait.h"
 #include "verbs/newer_abi.h"
-#include "verbs/open_device.h"
+#include "verbs/process/open_device.h"
 
 namespace weft::verbs {
 

@@ -13,9 +13,9 @@
 #include "adapter/config.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
+#include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
-#include "verbs/refusals.h"
 #include "verbs/work_batch.h"
 
 namespace weft::verbs {

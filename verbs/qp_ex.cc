@@ -6,9 +6,9 @@
 #include <span>
 
 #include "verbs/c_call.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
+#include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
-#include "verbs/refusals.h"
 #include "verbs/work_batch.h"
 
 namespace weft::verbs {

@@ -13,11 +13,11 @@
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/device_memory.h"
-#include "verbs/explain.h"
-#include "verbs/identity.h"
+#include "verbs/explain/explain.h"
 #include "verbs/newer_abi.h"
 #include "verbs/objects.h"
-#include "verbs/process_node.h"
+#include "verbs/process/identity.h"
+#include "verbs/process/process_node.h"
 
 namespace weft::verbs {
 namespace {

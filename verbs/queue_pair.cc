@@ -6,11 +6,11 @@
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
-#include "verbs/explain.h"
+#include "verbs/explain/explain.h"
+#include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
-#include "verbs/process_node.h"
+#include "verbs/process/process_node.h"
 #include "verbs/qp_attr.h"
-#include "verbs/refusals.h"
 #include "verbs/work_batch.h"
 
 namespace weft::verbs {

@@ -8,8 +8,8 @@
 
 #include "base/unique_fd.h"
 #include "verbs/c_call.h"
-#include "verbs/explain.h"
-#include "verbs/identity.h"
+#include "verbs/explain/explain.h"
+#include "verbs/process/identity.h"
 
 using namespace weft::verbs;  // NOLINT(google-build-using-namespace): C functions stand outside
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 #include "bench/support/measure.h"
 #include "bench/support/options.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/capture_point.h"
+#include "base/net/capture_point.h"
 #include "fabric/link/link.h"
 #include "fabric/switch/forwarding_table.h"
 #include "messages/cell.h"

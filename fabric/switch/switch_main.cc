@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/capture_set.h"
 #include "base/log.h"
+#include "base/net/capture_set.h"
 #include "control/control_server.h"
 #include "fabric/switch/lease_file.h"
 #include "fabric/switch/shm_acceptor.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "adapter/verbs.h"
-#include "sim/plan_draw.h"
+#include "sim/plan/plan_draw.h"
 #include "sim/verbs/draft.h"
 #include "sim/verbs/model.h"
 #include "sim/verbs/objects.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "adapter/verbs.h"
-#include "sim/plan_draw.h"
+#include "sim/plan/plan_draw.h"
 #include "sim/verbs/objects.h"
 
 namespace weft::sim::verbs {

@@ -10,7 +10,7 @@
 #include "adapter/events.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
-#include "sim/plan_draw.h"
+#include "sim/plan/plan_draw.h"
 #include "sim/verbs/links.h"
 #include "sim/verbs/objects.h"
 

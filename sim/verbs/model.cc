@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/plan/world_plan.h"
 #include "sim/verbs/migration.h"
-#include "sim/world_plan.h"
 
 namespace weft::sim::verbs {
 

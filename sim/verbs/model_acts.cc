@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/plan/world_plan.h"
 #include "sim/verbs/migration.h"
 #include "sim/verbs/model.h"
-#include "sim/world_plan.h"
 
 namespace weft::sim::verbs {
 

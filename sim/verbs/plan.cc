@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/plan_draw.h"
+#include "sim/plan/plan_draw.h"
 
 namespace weft::sim::verbs {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "fabric/link/fault_config.h"
 #include "fabric/window/memory_device.h"
-#include "sim/world_plan.h"
+#include "sim/plan/world_plan.h"
 
 namespace weft::sim::verbs {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/plan_draw.h"
+#include "sim/plan/plan_draw.h"
 #include "sim/saboteur.h"
 #include "sim/verbs/draft.h"
 #include "sim/verbs/key_draws.h"

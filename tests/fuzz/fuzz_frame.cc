@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/frame_writer.h"
+#include "base/net/frame_writer.h"
 #include "messages/cfg_data.h"
 
 namespace {

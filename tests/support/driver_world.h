@@ -11,8 +11,8 @@
 
 #include "adapter/adapter.h"
 #include "base/endian.h"
-#include "base/ethernet.h"
 #include "base/log.h"
+#include "base/net/ethernet.h"
 #include "fabric/link/link_cell_port.h"
 #include "fabric/link/memory_link.h"
 #include "fabric/switch/switch.h"

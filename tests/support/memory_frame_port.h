@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/ethernet.h"
-#include "base/frame_port.h"
+#include "base/net/ethernet.h"
+#include "base/net/frame_port.h"
 
 namespace weft::test {
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/endian.h"
-#include "base/frame_port.h"
+#include "base/net/frame_port.h"
 
 namespace weft::test {
 

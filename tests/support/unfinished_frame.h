@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/vnet_header.h"
+#include "base/net/vnet_header.h"
 #include "tests/support/driver_world.h"
 
 namespace weft::test {

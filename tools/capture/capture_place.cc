@@ -4,7 +4,7 @@
 
 #include "base/parse_number.h"
 #include "base/stats_page.h"
-#include "tools/command.h"
+#include "tools/commands/command.h"
 
 namespace weft::tools {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "control/control_client.h"
 #include "tools/capture/pcapng_writer.h"
-#include "tools/program_list.h"
-#include "tools/state_dir.h"
+#include "tools/launch/state_dir.h"
+#include "tools/show/program_list.h"
 
 namespace weft::tools {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 #include "tools/capture/capture_place.h"
 #include "tools/capture/recent_cells.h"
 #include "tools/capture/running_capture.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 

@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 #include "messages/ids.h"
 
 namespace weft::tools {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 #include "messages/cell.h"
 #include "tools/capture/psn_map.h"
 #include "tools/capture/roce_frame.h"

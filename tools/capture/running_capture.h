@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 #include "control/control_client.h"
-#include "tools/state_dir.h"
+#include "tools/launch/state_dir.h"
 
 namespace weft::tools {
 

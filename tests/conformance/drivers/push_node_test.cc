@@ -263,7 +263,7 @@ TEST(PushDrv, PUSH_DRV_02_host_half_is_os_interface_messaging_and_channel_interf
   static_assert(std::is_base_of_v<FramePort, MemoryFramePort>);
   const std::set<std::string> headers =
       includes_of("host_driver/host_netdev.h", includes_of("host_driver/host_netdev.cc"));
-  ASSERT_TRUE(headers.contains("base/frame_port.h"));
+  ASSERT_TRUE(headers.contains("base/net/frame_port.h"));
   expect_above_the_channel_interface(headers);
   // The messaging layer is the one that reaches the adapter.
   EXPECT_TRUE(includes_of("session/endpoint.h").contains("adapter/adapter.h"));
@@ -280,8 +280,8 @@ TEST(PushDrv, PUSH_DRV_03_unit_half_is_os_interface_messaging_channel_and_lan_in
   headers = includes_of("iou_driver/nic_config_service.cc", headers);
   expect_above_the_channel_interface(headers);
   // The half touches the NIC through the LAN interface only and knows no kind of NIC.
-  for (const char* nic :
-       {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h", "base/tap_port.h"}) {
+  for (const char* nic : {"iou_driver/echo_nic.h", "iou_driver/packet_nic.h", "iou_driver/slirp_nic.h",
+                          "base/net/tap_port.h"}) {
     EXPECT_FALSE(headers.contains(nic)) << nic;
   }
   EXPECT_FALSE(includes_of("session/session_acceptor.cc").contains("iou_driver/iou_netdev.h"));

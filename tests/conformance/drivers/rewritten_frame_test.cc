@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "base/frame_writer.h"
+#include "base/net/frame_writer.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/requirement.h"
 

@@ -2,8 +2,8 @@
 // carrier, replay, offloads.
 #include <gtest/gtest.h>
 
-#include "base/checksum.h"
-#include "base/vnet_header.h"
+#include "base/net/checksum.h"
+#include "base/net/vnet_header.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/requirement.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "adapter/bring_up.h"
-#include "base/driver_half.h"
 #include "base/log.h"
+#include "base/net/driver_half.h"
 #include "fabric/switch/admission.h"
 #include "fabric/switch/shm_acceptor.h"
 #include "fabric/switch/switch.h"

@@ -101,7 +101,7 @@ TEST(PushDriver, PUSH_DRV_02_host_module_has_three_parts) {
   covers("PUSH-DRV-02");
   // The host half is made of the OS and protocol interface and the messaging layer,
   const auto half = reached_from("host_driver/host_netdev.h");
-  EXPECT_EQ(half.count("base/frame_port.h"), 1U);
+  EXPECT_EQ(half.count("base/net/frame_port.h"), 1U);
   EXPECT_EQ(half.count("session/netdev_session.h"), 1U);
   // and the channel interface to the adapter belongs to the messaging layer.
   EXPECT_TRUE(reaches_adapter("session/session_channels.cc"));
@@ -115,7 +115,7 @@ TEST(PushDriver, PUSH_DRV_02_host_module_has_three_parts) {
 TEST(PushDriver, PUSH_DRV_03_unit_module_has_four_parts) {
   covers("PUSH-DRV-03");
   const auto half = reached_from("iou_driver/iou_netdev.h");
-  EXPECT_EQ(half.count("base/frame_port.h"), 1U) << "LAN interface";
+  EXPECT_EQ(half.count("base/net/frame_port.h"), 1U) << "LAN interface";
   EXPECT_EQ(half.count("session/netdev_session.h"), 1U) << "messaging layer";
   EXPECT_EQ(half.count("iou_driver/nic_config_service.h"), 1U) << "what the unit's system does for the host";
   for (const std::string& file : sources_in("iou_driver")) {

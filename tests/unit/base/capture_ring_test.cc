@@ -1,6 +1,6 @@
 // The capture ring between its two ends: everything that fits arrives whole and in order, the rest is
 // counted.
-#include "base/capture_ring.h"
+#include "base/net/capture_ring.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // Captures of one process: each has its own ring, in which a frame stands with the number of its port, and
 // none ends another.
-#include "base/capture_set.h"
+#include "base/net/capture_set.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "base/capture_port.h"
+#include "base/net/capture_port.h"
 #include "base/words.h"
 #include "tests/support/memory_frame_port.h"
 #include "tests/support/temp_dir.h"

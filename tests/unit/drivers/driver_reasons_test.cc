@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/vnet_header.h"
+#include "base/net/vnet_header.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/reason_table.h"
 #include "tests/support/session_pair.h"

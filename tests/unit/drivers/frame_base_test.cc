@@ -2,10 +2,10 @@
 // fall-backs, configuration data.
 #include <gtest/gtest.h>
 
-#include "base/checksum.h"
 #include "base/endian.h"
-#include "base/frame_writer.h"
 #include "base/latency_histogram.h"
+#include "base/net/checksum.h"
+#include "base/net/frame_writer.h"
 #include "base/rng.h"
 #include "messages/cfg_data.h"
 #include "tests/support/memory_frame_port.h"

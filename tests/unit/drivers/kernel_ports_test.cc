@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <functional>
 
-#include "base/ethernet.h"
+#include "base/net/ethernet.h"
+#include "base/net/tap_port.h"
 #include "base/privileges.h"
-#include "base/tap_port.h"
 #include "host_driver/gen_frames.h"
 #include "iou_driver/packet_nic.h"
 #include "tests/support/port_frames.h"

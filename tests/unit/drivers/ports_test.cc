@@ -11,8 +11,8 @@
 #include <fstream>
 #include <functional>
 
-#include "base/checksum.h"
 #include "base/endian.h"
+#include "base/net/checksum.h"
 #include "host_driver/gen_frames.h"
 #include "host_driver/unix_port.h"
 #include "iou_driver/pcap_nic.h"

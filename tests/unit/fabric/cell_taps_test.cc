@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/capture_set.h"
+#include "base/net/capture_set.h"
 #include "fabric/switch/live_faults.h"
 #include "tests/support/shaped_fabric.h"
 #include "tests/support/temp_dir.h"

@@ -205,7 +205,7 @@ class SilentListener {
   std::vector<UniqueFd> filling_, taken_;
 };
 
-// A program waits longer for a switch that is there: verbs/process_node.cc.
+// A program waits longer for a switch that is there: verbs/process/process_node.cc.
 TEST_F(ZmqLink, a_switch_that_takes_the_connection_and_does_not_answer_is_there) {
   SilentListener silent;
   const auto a = join(silent.endpoint(), 0xA);

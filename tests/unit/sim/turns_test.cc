@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/world_plan.h"
+#include "sim/plan/world_plan.h"
 
 namespace weft::sim {
 namespace {

@@ -1,5 +1,5 @@
 // What blocks, from made-up counters: lane, pool and peer are named.
-#include "tools/blockers.h"
+#include "tools/show/blockers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which fabric a command means that names none, from state directories in every state that there is.
-#include "tools/fabric_choice.h"
+#include "tools/launch/fabric_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The latest failures, out of made-up pages.
-#include "tools/failure_list.h"
+#include "tools/show/failure_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/fault_words.h"
+#include "tools/fault/fault_words.h"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 #include "messages/flit.h"
 #include "node/limits.h"
 #include "node/spec.h"
-#include "tools/topology.h"
+#include "tools/topology/topology.h"
 
 namespace weft::tools {
 namespace {

@@ -1,5 +1,5 @@
 // Whether a server listens, from the kernel's table of sockets.
-#include "tools/listen_wait.h"
+#include "tools/launch/listen_wait.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // From a topology to the command lines of the programs.
-#include "tools/node_commands.h"
+#include "tools/topology/node_commands.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

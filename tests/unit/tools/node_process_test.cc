@@ -1,5 +1,5 @@
 // How long a process that dies stays down.
-#include "tools/node_process.h"
+#include "tools/launch/node_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

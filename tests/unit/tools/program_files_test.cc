@@ -1,4 +1,4 @@
-#include "tools/program_files.h"
+#include "tools/launch/program_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

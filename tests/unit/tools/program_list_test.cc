@@ -1,5 +1,5 @@
 // Who is on the spare ports of a fabric, and by which names.
-#include "tools/program_list.h"
+#include "tools/show/program_list.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,13 +15,13 @@
 #include "fabric/link/limits.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
-#include "tools/node_names.h"
-#include "tools/used_fabric.h"
+#include "tools/launch/node_names.h"
+#include "tools/launch/used_fabric.h"
 
 namespace weft::tools {
 namespace {
 
-/// A program that holds a page, as verbs/process_node.cc makes it.
+/// A program that holds a page, as verbs/process/process_node.cc makes it.
 class FakeProgram : public test::ChildProcess {
  public:
   FakeProgram(const std::string& path, uint64_t guid)

@@ -1,5 +1,5 @@
 // Counters in the text format of Prometheus.
-#include "tools/prometheus_text.h"
+#include "tools/show/prometheus_text.h"
 
 #include <gtest/gtest.h>
 

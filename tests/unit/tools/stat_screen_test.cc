@@ -1,12 +1,12 @@
 // Counters in words, and the screen of weft stat --watch: it fits every window.
-#include "tools/stat_screen.h"
+#include "tools/show/stat_screen.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "session/netdev_session.h"
-#include "tools/counter_words.h"
+#include "tools/show/counter_words.h"
 
 namespace weft::tools {
 namespace {

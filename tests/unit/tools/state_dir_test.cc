@@ -1,5 +1,5 @@
 // The state directory and the record of a run.
-#include "tools/state_dir.h"
+#include "tools/launch/state_dir.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tools/child_process.h"
+#include "tools/launch/child_process.h"
 
 namespace weft::tools {
 namespace {

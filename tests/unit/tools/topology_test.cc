@@ -1,5 +1,5 @@
 // The topology reader: what a good file means, and where and how a bad one is refused.
-#include "tools/topology.h"
+#include "tools/topology/topology.h"
 
 #include <gtest/gtest.h>
 

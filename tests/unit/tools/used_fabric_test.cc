@@ -1,6 +1,6 @@
 // What weft run rests on: the door of a fabric that ends with its last user, names that stay, which programs
 // our libraries reach, and the environment they come by.
-#include "tools/used_fabric.h"
+#include "tools/launch/used_fabric.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@
 
 #include "control/control_server.h"
 #include "fabric/link/limits.h"
-#include "tools/fabric_users.h"
-#include "tools/node_names.h"
-#include "tools/program_check.h"
-#include "tools/run_environment.h"
+#include "tools/launch/fabric_users.h"
+#include "tools/launch/node_names.h"
+#include "tools/launch/program_check.h"
+#include "tools/launch/run_environment.h"
 
 namespace weft::tools {
 namespace {

@@ -1,0 +1,80 @@
+// verbs/process/open_device.h -- an open device: what it owns, and its objects that another context may
+// import by handle. One context stands for it, or several after ibv_import_device().
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/guarded_fd.h"
+#include "hca/context.h"
+#include "hca/device.h"
+
+namespace weft::verbs {
+
+class ProcessNode;
+
+/// Objects by the number that their C struct shows as `handle`. Any thread may call.
+template <class T>
+class Handles {
+ public:
+  void put(uint32_t handle, T object) {
+    const std::lock_guard lock(mutex_);
+    objects_[handle] = std::move(object);
+  }
+  void drop(uint32_t handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    objects_.erase(handle);
+  }
+  /// Gives the entry of handle `before` the handle `now` and the value `object`. Allocates no memory.
+  void move(uint32_t before, uint32_t now, T object) noexcept {
+    const std::lock_guard lock(mutex_);
+    auto place = objects_.extract(before);
+    if (place.empty()) return;
+    place.key() = now;
+    place.mapped() = std::move(object);
+    objects_.insert(std::move(place));
+  }
+  /// A default-constructed T if the handle is unknown.
+  [[nodiscard]] T find(uint32_t handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = objects_.find(handle);
+    return at != objects_.end() ? at->second : T{};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<uint32_t, T> objects_;
+};
+
+/// A region as last registered or reregistered.
+struct KnownRegion {
+  hca::MemoryRegion* object = nullptr;
+  std::byte* memory = nullptr;  // null for a region over all addresses
+  size_t length = 0;
+  unsigned access = 0;
+};
+
+class DeviceMemory;
+
+/// Shared by its contexts; ends with the last of them.
+struct OpenDevice {
+  OpenDevice(ProcessNode& its_node, hca::Context& its_context) noexcept
+      : node(its_node), context(its_context) {}
+  ~OpenDevice();
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
+
+  ProcessNode& node;
+  hca::Context& context;
+  GuardedFd command;  // an empty file; ibv_import_device() recognises the device by it
+  Handles<hca::ProtectionDomain*> domains;
+  Handles<KnownRegion> regions;  // by LKey
+  Handles<std::shared_ptr<DeviceMemory>> memories;
+};
+
+}  // namespace weft::verbs
