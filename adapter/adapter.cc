@@ -58,12 +58,10 @@ Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
 }
 
 MemoryTable& ChannelAdapter::memory() noexcept {
-  core_->engine.count(AdapterCounter::kAgentCalls);
   return core_->engine.memory;
 }
 
 MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
-  core_->engine.count(AdapterCounter::kAgentCalls);
   WEFT_CHECK(core_->engine.tables.of_nic(nic).number() == nic, "no NIC with this number");
   return core_->engine.tables.of_nic(nic);
 }

@@ -38,6 +38,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       srqs(wanted.limits.shared_receive_queues) {
   notified.reset(wanted.limits.completion_queues);
   memory.count_revisions_in(revision);
+  memory.report_calls_to(agent);
   if (wanted.nics.size() > 1) add_nics();
 }
 
@@ -49,6 +50,7 @@ void Engine::add_nics() {
     more_memory.push_back(
         std::make_unique<MemoryTable>(config.limits.keys, nic, random, config.limits.protection_domains + 1));
     more_memory.back()->count_revisions_in(revision);
+    more_memory.back()->report_calls_to(agent);
     tables.add(*more_memory.back());
   }
   for (const uint8_t nic : nics) tables.of_nic(nic).join(tables.all());

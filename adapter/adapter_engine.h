@@ -99,8 +99,16 @@ struct Engine {
   [[gnu::cold]] void report_stray(Reason reason, const CellView& cell, uint64_t expected = 0,
                                   uint64_t extent = 0) noexcept;
 
+  /// Counts the calls of the memory tables that an agent makes.
+  struct MemoryAgent final : AgentLog {
+    explicit MemoryAgent(Engine& counted) : engine(counted) {}
+    void called() noexcept override { engine.count(AdapterCounter::kAgentCalls); }
+    Engine& engine;
+  };
+
   AdapterConfig config;
   RandomSource& random;
+  MemoryAgent agent{*this};
   uint64_t revision = 1;  // of all lists of keys (WindowTable::revision)
   MemoryTable memory;     // of the first NIC, which most computers have alone
   NicTables tables{memory};

@@ -170,6 +170,7 @@ Refusable<MemoryRegion> MemoryTable::add_region(const RegionPlan& plan) {
 
 Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                                             const RegisterOptions& options) {
+  note_call();
   if (is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
   RegionPlan plan{.pd = pd,
                   .backing = {.origin = reinterpret_cast<uintptr_t>(memory.data())},
@@ -182,6 +183,7 @@ Refusable<MemoryRegion> MemoryTable::reg_mr(PdId pd, std::span<std::byte> memory
 Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Translation> translation,
                                                     uint64_t length, Access access,
                                                     const RegisterOptions& options) {
+  note_call();
   RegionPlan plan{
       .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
   plan.address_from(options);
@@ -200,6 +202,7 @@ Refusable<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, A
 
 Refusable<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access access,
                                               const RegisterOptions& options) {
+  note_call();
   uint32_t index = 0;
   const TableEntry* other = entries().find_present(existing.value(), index);
   if (other == nullptr || other->type != EntryType::kRegion || !other->valid)
@@ -215,6 +218,7 @@ Refusable<MemoryRegion> MemoryTable::share_mr(PdId pd, Lkey existing, Access acc
 }
 
 Refusable<MemoryRegion> MemoryTable::rereg_mr(Lkey lkey, const RegionChange& change) {
+  note_call();
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)
@@ -283,6 +287,7 @@ bool MemoryTable::crosses(PdId from, PdId to) const noexcept {
 }
 
 Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
+  note_call();
   if (is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
   if (pd.value() >= kMemoryPdsMax)
     return Refusal{Reason::kNoSuchObject, "reserve_mr: no such protection domain"};
@@ -299,6 +304,7 @@ Refusable<MemoryRegion> MemoryTable::reserve_mr(PdId pd, bool with_rkey) {
 }
 
 Refusable<MemoryRegion> MemoryTable::stage_backing(Lkey lkey, const Backing& backing, uint64_t length) {
+  note_call();
   uint32_t index = 0;
   TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || !region->by_request)
@@ -357,6 +363,7 @@ void MemoryTable::limit_page_entries(uint64_t most) noexcept {
 }
 
 Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
+  note_call();
   uint32_t index = 0;
   const TableEntry* region = entries().find_present(lkey.value(), index);
   if (region == nullptr || region->type != EntryType::kRegion)

@@ -20,6 +20,7 @@ Refusable<Rkey> WindowTable::alloc_rkey(PdId pd) {
 }
 
 Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
+  note_call();
   if (pd.value() >= kMemoryPdsMax)
     return Refusal{Reason::kNoSuchObject, "alloc_rkey: no such protection domain"};
   if (entries_->free_count() < out.size()) {
@@ -33,6 +34,7 @@ Refusable<> WindowTable::alloc_rkeys(PdId pd, std::span<Rkey> out) {
 }
 
 Refusable<> WindowTable::dealloc_rkey(Rkey key) {
+  note_call();
   uint32_t index = entries_->find_typed(key);
   const TableEntry* window =
       index != kNoEntry ? &entries_->at(index) : entries_->find_present(key.value(), index);

@@ -18,6 +18,16 @@ class TptEntries;
 /// PD numbers are below this limit.
 inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
 
+/// Is informed of calls that set up or end memory for the adapter, which a kernel agent makes in VI
+/// (PUSH-WQ-07). Calls of the data path are not among them.
+class AgentLog {
+ public:
+  virtual void called() noexcept = 0;
+
+ protected:
+  ~AgentLog() = default;
+};
+
 /// Base of MemoryTable, which has the rest. Owner: the adapter's thread. Only allocation of keys allocates
 /// memory.
 class WindowTable {
@@ -81,6 +91,8 @@ class WindowTable {
   void end_grants() noexcept { ++*revision_; }
   /// The tables of a computer's NICs have one revision, which outlives them. Not 0.
   void count_revisions_in(uint64_t& revision) noexcept { revision_ = &revision; }
+  /// `log` outlives the table.
+  void report_calls_to(AgentLog& log) noexcept { log_ = &log; }
 
   /// True when the next registration would allocate memory that was not supplied (adapter/supplies.h).
   [[nodiscard]] bool lacks_room() const noexcept;
@@ -96,6 +108,9 @@ class WindowTable {
   ~WindowTable();
 
   [[nodiscard]] const TptEntries& entries() const noexcept { return *entries_; }
+  void note_call() noexcept {
+    if (log_ != nullptr) log_->called();
+  }
 
  private:
   [[nodiscard]] AccessFault bind_type1(uint32_t window, const BindRequest& request) noexcept;
@@ -107,6 +122,7 @@ class WindowTable {
   std::unique_ptr<TptEntries> entries_;
   uint64_t own_revision_ = 1;
   uint64_t* revision_ = &own_revision_;
+  AgentLog* log_ = nullptr;
 };
 
 }  // namespace weft::adapter

@@ -50,12 +50,17 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
                                       adapter::kQpAttrAccess),
               adapter::ModifyResult::kOk);
   }));
-  // Registering memory and windows, and ending them.
+  // Registering memory and windows, and ending them. To ask for the table is no such call.
+  EXPECT_FALSE(counts([&] { static_cast<void>(adapter().memory()); }));
   adapter::MemoryRegion region;
   Rkey key;
   const std::span<std::byte> memory = std::span(pair.side(0).memory).first(64);
   EXPECT_TRUE(
       counts([&] { region = adapter().memory().reg_mr(pd, memory, adapter::Access::kLocalWrite).value(); }));
+  EXPECT_TRUE(counts([&] {
+    const adapter::RegionChange change{.access = adapter::Access::kLocalWrite | adapter::Access::kRemoteRead};
+    region = adapter().memory().rereg_mr(region.lkey, change).value();
+  }));
   EXPECT_TRUE(counts([&] { key = adapter().memory().alloc_rkey(pd).value(); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dealloc_rkey(key).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dereg_mr(region.lkey).ok()); }));
