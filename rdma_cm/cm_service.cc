@@ -30,6 +30,8 @@ namespace weft::rdma_cm {
 namespace {
 
 constexpr Duration kLockAtExit = 50ms;
+/// How often await_reader() asks whether the reader still lives.
+constexpr Duration kReaderLook = 5ms;
 constexpr size_t kCommandBytesMax = 1024;
 constexpr int kDatagramsPerTurn = 256;
 /// Waits after which a line is printed. Programs answer within milliseconds; people start the second program
@@ -173,13 +175,18 @@ void CmService::await_reader(int descriptor) noexcept {
   const CmFile* file = endnode_.file_of(descriptor);
   if (file == nullptr || file->reader == 0 || file->reader == gettid()) return;
   const bool waits = (fcntl(descriptor, F_GETFL) & O_NONBLOCK) == 0;
-  const bool lives = tgkill(getpid(), file->reader, 0) == 0;
-  if (!waits || !lives) return;
+  if (!waits) return;
   // While a thread waits for an event of the channel, it also holds a reference to the channel's descriptor.
-  reader_waits_.wait_for(guard, reader_wait_, [&] {
+  const auto found = [&] {
     file = endnode_.file_of(descriptor);
     return file == nullptr || file->descriptor.use_count() > 1;
-  });
+  };
+  // The kernel still knows a thread for a moment after it has been joined.
+  const pid_t reader = file->reader;
+  for (Duration left = reader_wait_; left > Duration() && tgkill(getpid(), reader, 0) == 0;
+       left -= kReaderLook) {
+    if (reader_waits_.wait_for(guard, std::min(left, kReaderLook), found)) return;
+  }
 }
 
 int CmService::close(int descriptor) noexcept {

@@ -25,7 +25,8 @@ class StockRunsTest(WeftCase):
     def setUp(self):
         super().setUp()
         self.path.chmod(0o755)
-        options = argparse.Namespace(set=[], switches=3, loss=1, corrupt=0.1, sanitized=None, first_port=FIRST_PORT + os.getpid() % 256)
+        options = argparse.Namespace(set=[], switches=3, loss=1, corrupt=0.1, sanitized=None, direct=None,
+                                     first_port=FIRST_PORT + os.getpid() % 256)
         self.runner = stock.Runner(stock.reachable_build(self.bin.parent, self.path), self.path, options)
         self.case = next(case for case in cases.every_case() if case.name == CASE)
 
