@@ -99,7 +99,7 @@ class DirectTest(ProgramCase):
         words = ("ibv_rc_pingpong", "-p", port, "-n", 100_000_000)
         server = self.start("run", "--node", "alice", *DIRECT, *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         harness.wait_for(lambda: listens(port), "the server to listen")
-        client = self.start("run", "--node", "bob", *DIRECT, *words, "127.0.0.1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.start("run", "--node", "bob", *DIRECT, *words, "127.0.0.1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         harness.wait_for(lambda: {"alice", "bob"} <= set(self.nodes()) and self.ways("alice", "bob") == ["window"] * 2, "the window")
         self.assertEqual(self.weft("fault", "bob", "delay", "20ms")[0], 0)
         time.sleep(1)  # the page shows counters of queue pairs twice a second
@@ -114,7 +114,7 @@ class DirectTest(ProgramCase):
         said = server.communicate(timeout=20)[0]
         self.assertNotEqual(server.returncode, 0, said)
         self.assertRegex(said, r"fault \d+ is in force for the memory windows of this program and has struck")
-        client.wait(90)
+        # The client may only wait to receive, and then hears nothing of the end.
 
     def test_what_means_nothing_for_windows_is_said(self):
         self.pair(server_options=DIRECT, client_options=DIRECT)

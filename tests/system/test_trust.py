@@ -45,7 +45,9 @@ class TrustTest(WeftCase):
         process = subprocess.Popen([*harness.as_user(OWN), "sleep", "1000"])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        ticks = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+        proc = pathlib.Path(f"/proc/{process.pid}")
+        harness.wait_for(lambda: proc.stat().st_uid == OWN and (proc / "comm").read_text() == "sleep\n", "the process to be that user's")
+        ticks = (proc / "stat").read_text().rsplit(")", 1)[1].split()[19]
         return process.pid, f"{process.pid} {ticks}"
 
     def test_every_command_refuses_a_directory_that_another_user_has_made(self):
