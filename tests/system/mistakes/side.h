@@ -155,10 +155,9 @@ class Side {
     char byte = 0;
     if (write(link_, &byte, 1) != 1 || read(link_, &byte, 1) != 1) peer_has_ended();
   }
-  /// The other side has seen its own mistake.
+  /// The other side has seen its own mistake. std::exit() lets the library end what it is just explaining.
   [[noreturn]] static void peer_has_ended() {
-    std::fflush(stdout);
-    _exit(0);
+    std::exit(0);
   }
 
   [[nodiscard]] ibv_sge whole(uint32_t bytes) const {
