@@ -25,6 +25,10 @@ struct DeviceConfig {
   /// Where processes of this machine meet to make memory windows (docs/window.md). Empty: all queue pairs use
   /// the ports.
   std::string direct_directory{};
+  /// A file that one other process maps too, for a memory window to it. Empty: none.
+  std::string direct_file{};
+  uint32_t direct_file_side = 0;  // 0 or 1; the peer has the other
+  bool direct_file_locks = true;  // false: the peer runs under another kernel
 };
 
 /// The thread that helps a device. The device calls it from any thread, without holding its lock.

@@ -23,9 +23,12 @@ constexpr Duration kPassOnPause = 50us;
 
 [[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, RandomSource& random,
                                                         bool& wants_tending) {
-  if (config.direct_directory.empty()) return nullptr;
-  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory}, random,
-                                         wants_tending);
+  if (config.direct_directory.empty() && config.direct_file.empty()) return nullptr;
+  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory,
+                                                             .file = config.direct_file,
+                                                             .file_side = config.direct_file_side,
+                                                             .file_locks = config.direct_file_locks},
+                                         random, wants_tending);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // How it works: each process listens under its LID. A claim orders a window; the next work() calls the peer,
 // or finds that the peer has called. Both may call at once: the call of the smaller LID stands. No process
 // listens under a LID of another machine, of a switch-only program or of a dead one, so that order is refused
-// at once.
+// at once. Where there is a file, the order first waits for the peer in the file.
 #include "hca/direct_windows.h"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -37,7 +38,13 @@ DirectWindows::DirectWindows(DirectWindowsConfig config, RandomSource& random, b
       random_(random),
       wants_tending_(wants_tending),
       door_(config_.directory),
-      sleepers_(UniqueFd(epoll_create1(EPOLL_CLOEXEC))) {}
+      sleepers_(UniqueFd(epoll_create1(EPOLL_CLOEXEC))) {
+  if (config_.file.empty()) return;
+  file_ = std::make_unique<FileWindow>(
+      FileWindowConfig{
+          .path = config_.file, .side = config_.file_side, .locks = config_.file_locks, .own = config_.own},
+      random_);
+}
 DirectWindows::~DirectWindows() = default;
 
 // ---- under the lock --------------------
@@ -49,7 +56,7 @@ adapter::DirectPath* DirectWindows::claim(Lid peer) noexcept {
     ++way.claims;
     return &way;
   }
-  if (!port_up_ || peer == lid_ || ways_.size() >= kWindowsMax) return nullptr;
+  if (!port_up_ || peer == port_.lid || ways_.size() >= kWindowsMax) return nullptr;
   try {
     wanted_.push_back(peer);
     Way& way = ways_.emplace_back();
@@ -84,10 +91,7 @@ adapter::DirectPath* DirectWindows::arrived(Lid& peer) noexcept {
 
 void DirectWindows::begin(const fabric::CellPortInfo* port) noexcept {
   port_up_ = port != nullptr;
-  if (port != nullptr) {
-    subnet_ = port->subnet;
-    lid_ = port->lid;
-  }
+  if (port != nullptr) port_ = *port;
   if (orders_.empty()) orders_.swap(wanted_);
   dead_.splice(dead_.end(), ended_);
   for (Way& way : ways_) {
@@ -114,6 +118,7 @@ bool DirectWindows::settle() noexcept {
     way->window = std::move(outcome.window);
     way->now = adapter::DirectPath::State::kOpen;
     way->watched = outcome.watched;
+    way->in_file = outcome.in_file;
     news = true;
   }
   news |= obey();
@@ -193,15 +198,16 @@ void DirectWindows::work(Instant now) noexcept {
     answer(now);
     for (; !orders_.empty(); orders_.pop_back()) call(orders_.back(), now);
     join(now);
+    if (file_ != nullptr) meet_in_file(now);
   } catch (const std::bad_alloc&) {  // what is left is tried again
   }
 }
 
 void DirectWindows::listen(Instant now) {
-  const bool stands = door_.is_open() && door_.lid() == lid_ && door_.subnet() == subnet_;
-  if (!port_up_ || stands || now < listen_again_) return;
+  const bool stands = door_.is_open() && door_.lid() == port_.lid && door_.subnet() == port_.subnet;
+  if (config_.directory.empty() || !port_up_ || stands || now < listen_again_) return;
   listen_again_ = now + kListenAgain;
-  if (const Status opened = door_.open(subnet_, lid_); !opened)
+  if (const Status opened = door_.open(port_.subnet, port_.lid); !opened)
     log(LogLevel::kInfo, "no memory windows to this process: {}", opened.error().text);
 }
 
@@ -221,7 +227,12 @@ void DirectWindows::answer(Instant now) {
 void DirectWindows::call(Lid peer, Instant now) {
   const auto joins = [peer](const Join& join) { return join.peer == peer; };
   if (std::any_of(joins_.begin(), joins_.end(), joins)) return;  // the peer has called
-  Result<UniqueFd> socket = door_.call(peer);
+  Result<UniqueFd> socket =
+      config_.directory.empty() ? Error{"there is no directory to meet in"} : door_.call(peer);
+  if (!socket && file_ != nullptr && file_->expects_peer()) {
+    file_orders_.push_back({peer, now + kWindowJoinMax});
+    return;
+  }
   if (!socket) return refuse(peer, socket.error().text);
   if (const Status added = add_join(peer, std::move(*socket), true, now); !added)
     refuse(peer, added.error().text);
@@ -279,6 +290,29 @@ void DirectWindows::join(Instant now) {
   }
 }
 
+/// Makes and joins the window in the file. One peer stands there: orders for others are refused.
+void DirectWindows::meet_in_file(Instant now) {
+  file_->work(now, port_up_ ? &port_ : nullptr);
+  const std::optional<Lid> found = file_->peer();
+  if (found) {
+    log(LogLevel::kInfo, "memory window to LID {}: through the file {}", found->value(), file_->path());
+    std::list<Outcome> made(1);
+    made.front().peer = *found;
+    made.front().spare.emplace_back();
+    made.front().in_file = true;
+    made.front().window = file_->take();
+    outcomes_.splice(outcomes_.end(), made);
+  }
+  const auto is_decided = [&](const FileOrder& order) {
+    if (order.peer == found) return true;
+    if (!found && file_->expects_peer() && now < order.until) return false;
+    refuse(order.peer, found ? "another process stands in the file" : "no process has come to the file");
+    return true;
+  };
+  file_orders_.erase(std::remove_if(file_orders_.begin(), file_orders_.end(), is_decided),
+                     file_orders_.end());
+}
+
 void DirectWindows::refuse(Lid peer, const std::string& why) {
   log(LogLevel::kDebug, "no memory window to LID {}, the switch serves: {}", peer.value(), why);
   outcomes_.emplace_back().peer = peer;
@@ -309,13 +343,19 @@ void DirectWindows::clear() noexcept {
   }
   answers_.clear();
   outcomes_.clear();
-  for (Way& way : dead_) unwatch(way);  // closing does not, while a child after fork() has the descriptor
+  bool file_is_free = false;
+  for (Way& way : dead_) {
+    unwatch(way);  // closing does not, while a child after fork() has the descriptor
+    file_is_free |= way.in_file;
+  }
   dead_.clear();
+  if (file_is_free) file_->ended();
 }
 
 Instant DirectWindows::deadline() const noexcept {
   Instant at = door_.deadline();
-  if (port_up_ && !door_.is_open()) at = std::min(at, listen_again_);
+  if (port_up_ && !door_.is_open() && !config_.directory.empty()) at = std::min(at, listen_again_);
+  if (port_up_ && file_ != nullptr) at = std::min(at, file_->deadline(!file_orders_.empty()));
   if (!joins_.empty() || !orders_.empty()) at = std::min(at, worked_at_ + kJoinLook);
   return at;
 }

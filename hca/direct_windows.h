@@ -18,6 +18,7 @@
 #include "fabric/window/process_device.h"
 #include "fabric/window/window_door.h"
 #include "fabric/window/window_end.h"
+#include "hca/file_window.h"
 
 namespace weft {
 class StatsPage;
@@ -31,7 +32,11 @@ inline constexpr Duration kWindowJoinMax = 1s;
 inline constexpr size_t kWindowsMax = 4096;
 
 struct DirectWindowsConfig {
-  std::string directory;       // where the processes meet
+  std::string directory;  // where the processes meet; empty: only in a file
+  /// A file that this process shares with one other: their window is there if they do not meet in a directory.
+  std::string file{};
+  uint32_t file_side = 0;      // 0 or 1; the peer has the other
+  bool file_locks = true;      // see fabric::FileDeviceConfig
   bool process_copies = true;  // see fabric::ProcessDeviceConfig
   fabric::OwnWindowConfig own{.slots = 128, .slot_bytes = 4352, .table_entries = 4096};
 };
@@ -79,6 +84,7 @@ class DirectWindows final : public adapter::DirectPaths {
     State now = State::kJoining;
     uint32_t claims = 0;
     bool arriving = false;  // arrived() has not given it yet
+    bool in_file = false;   // the window of `file_`
     int watched = -1;       // its descriptor among the sleepers
     std::unique_ptr<fabric::WindowEnd> window;
 
@@ -102,6 +108,12 @@ class DirectWindows final : public adapter::DirectPaths {
     std::unique_ptr<fabric::WindowEnd> window;  // null: refused
     int watched = -1;
     Ways spare;  // one, for a way that no queue pair has claimed
+    bool in_file = false;
+  };
+  /// An order that waits for the peer in the file.
+  struct FileOrder {
+    Lid peer{};
+    Instant until{};
   };
 
   /// The answer to an order of faults.
@@ -115,6 +127,7 @@ class DirectWindows final : public adapter::DirectPaths {
   void call(Lid peer, Instant now);
   void join(Instant now);
   [[nodiscard]] Status add_join(Lid peer, UniqueFd socket, bool called, Instant now);
+  void meet_in_file(Instant now);
   void refuse(Lid peer, const std::string& why);
   [[nodiscard]] int watch(const fabric::WindowEnd& window);
   void unwatch(Way& way) noexcept;
@@ -136,12 +149,13 @@ class DirectWindows final : public adapter::DirectPaths {
   // Of the thread that makes and ends windows; port and address are written under the lock.
   fabric::WindowDoor door_;
   bool port_up_ = false;
-  SubnetId subnet_{};
-  Lid lid_{};
+  fabric::CellPortInfo port_{};
   Instant listen_again_ = Instant::min();
   Instant worked_at_ = Instant::min();
   std::vector<Lid> orders_;
   std::list<Join> joins_;
+  std::unique_ptr<FileWindow> file_;  // null without a file
+  std::vector<FileOrder> file_orders_;
   std::list<Outcome> outcomes_;
   std::vector<fabric::WindowCaller> callers_;
   std::vector<fabric::WindowOrderCaller> order_callers_;

@@ -54,6 +54,8 @@ inline constexpr uint32_t kScratchpads = 8;
 inline constexpr uint32_t kScratchpadAnchor = 0;
 /// Register 1: address at which the owner has mapped its window memory; 0: not told.
 inline constexpr uint32_t kScratchpadMapped = 1;
+/// Register 3, where two programs meet in a file: subnet << 16 | LID of the owner; 0: not told.
+inline constexpr uint32_t kScratchpadEndnode = 3;
 
 /// `requests` is constant, the others are once the peer is up.
 struct DeviceLimits {

@@ -144,6 +144,27 @@ class DirectTest(ProgramCase):
         self.assertEqual(server.returncode, 0, served)
         self.assertIn("in pieces through shared memory", out + err + served)
 
+    def test_two_programs_share_a_file_and_the_next_pair_takes_its_place(self):
+        file = self.path / "window"
+        for _ in range(2):
+            first, second = self.pair(server_options=("--direct-file", f"{file}:0"), client_options=("--direct-file", f"{file}:1"))
+            harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "both to use the file")
+            received = self.received("bob")
+            harness.wait_for(lambda: self.received("bob") > received + 1000, "messages to flow")
+            for program in (first, second):
+                program.terminate()
+                program.wait(10)
+            harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to be gone")
+
+    def test_without_its_peer_in_the_file_a_program_uses_the_switch(self):
+        file = self.path / "window"
+        self.pair(server_options=("--direct-file", f"{file}:0"))
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["switch"] * 2, "both to use the switch")
+        self.environment["WEFT_DEBUG"] = "verbs"
+        code, out, err = self.weft("run", "--direct-file", file, "--", "ibv_devinfo")
+        self.assertNotEqual(code, 0, out)
+        self.assertIn("must be PATH:SIDE", err)
+
     def test_programs_of_perftest_move_their_data_through_windows(self):
         for program, *words in (("ib_write_lat", "-n", "500"), ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "500"),
                                 ("ib_read_bw", "-n", "500"), ("ib_send_bw", "-n", "500", "-s", "100000"),

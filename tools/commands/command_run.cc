@@ -38,7 +38,8 @@ struct RunOptions {
   std::string switch_key;
   bool roce = false;
   bool direct = false;
-  std::string addresses;  // value for WEFT_IP, separated by commas; empty: keep the environment's
+  std::string direct_file;  // value for WEFT_DIRECT_FILE
+  std::string addresses;    // value for WEFT_IP, separated by commas; empty: keep the environment's
   bool marks_prompt = false;
   uint32_t wait_port = 0;  // TCP port; 0: start at once
 
@@ -157,6 +158,7 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
   if (!environment.ok()) return environment.error();
   if (options.roce) (*environment)["WEFT_FLAVOUR"] = "roce";
   if (options.direct) (*environment)["WEFT_DIRECT"] = "1";
+  if (!options.direct_file.empty()) (*environment)["WEFT_DIRECT_FILE"] = options.direct_file;
   if (!options.addresses.empty()) (*environment)["WEFT_IP"] = options.addresses;
   if (options.marks_prompt)
     environment->merge(prompt_environment(options.mark(fabric), environment_variable));
@@ -216,6 +218,8 @@ void add_options(CommandLine& line, RunOptions& options) {
   line.flag("roce", options.roce, "the port appears as RoCE: Ethernet, with GIDs from IP addresses");
   line.flag("direct", options.direct,
             "RC to programs of this machine that have it too goes through memory, not through the switch");
+  line.text("direct-file", "PATH:SIDE", options.direct_file,
+            "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");
 }
@@ -235,10 +239,11 @@ int command_run(const Arguments& arguments) {
       "wait-listen", "PORT", options.wait_port, 1, 65535,
       "starts the program when another one listens at this TCP port of the machine; waits at most 30 s");
   line.words("PROGRAM", words, 1, 65536);
-  if (std::optional<int> code = line.parse(shielded(arguments,
-                                                    {"--fabric", "-f", "--node", "--switch", "--key",
-                                                     "--switch-key", "--ip", "--wait-listen", "--config"},
-                                                    0)))
+  if (std::optional<int> code =
+          line.parse(shielded(arguments,
+                              {"--fabric", "-f", "--node", "--switch", "--key", "--switch-key", "--ip",
+                               "--direct-file", "--wait-listen", "--config"},
+                              0)))
     return *code;
   return run("run", options, words);
 }

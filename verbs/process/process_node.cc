@@ -59,6 +59,10 @@ fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
   return config;
 }
 
+/// A file there is memory of a device, such as a PCI BAR: another kernel may share it, so no lock in it says
+/// that the peer lives.
+constexpr std::string_view kDeviceMemory = "/sys/";
+
 /// Keeps the program's actions for SIGSEGV and SIGBUS beside our fault handler: the object that `weft run`
 /// preloads sees when the program sets them (preload/hooks_signals.cc). Without that object, a program that
 /// sets an action replaces our handler, and each thread finds that out by itself.
@@ -76,7 +80,10 @@ ProcessNode::ProcessNode(const Settings& settings)
       failure_lines_(settings.endpoint),
       device_({.guid = settings.guid,
                .strict_memory = settings.strict_memory,
-               .direct_directory = settings.direct_dir},
+               .direct_directory = settings.direct_dir,
+               .direct_file = settings.direct_file,
+               .direct_file_side = settings.direct_file_side,
+               .direct_file_locks = !settings.direct_file.starts_with(kDeviceMemory)},
               clock_, random_, link_random_),
       helper_(device_, clock_) {
   if (explains()) device_.set_failure_sink(&failure_lines_);

@@ -47,6 +47,20 @@ Result<std::string> find_switch(const std::string& fabric) {
   return "shm:" + first;
 }
 
+/// PATH:SIDE; absent: no file.
+Status read_direct_file(Settings& out) {
+  const std::string text = environment_variable("WEFT_DIRECT_FILE");
+  if (text.empty()) return {};
+  const size_t colon = text.rfind(':');
+  const std::string side = colon == std::string::npos ? std::string() : text.substr(colon + 1);
+  if (colon == 0 || (side != "0" && side != "1"))
+    return Error{
+        fmt::format("WEFT_DIRECT_FILE={}: must be PATH:SIDE, and the side is 0 or 1", printable(text))};
+  out.direct_file = text.substr(0, colon);
+  out.direct_file_side = side == "1" ? 1 : 0;
+  return {};
+}
+
 std::string node_name() {
   if (std::string name = environment_variable("WEFT_NODE"); !name.empty()) return name;
   std::string name = fmt::format("{}-{}", program_invocation_short_name, getpid());
@@ -82,6 +96,7 @@ Result<Settings> read_settings() {
   if (!direct.empty() && direct != "0" && direct != "1")
     return Error{fmt::format("WEFT_DIRECT={}: must be 0 or 1", direct)};
   if (direct == "1" && !out.dir.empty()) out.direct_dir = out.dir + "/direct";
+  if (Status read = read_direct_file(out); !read) return read.error();
   out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
   out.curve_server = environment_variable("WEFT_CURVE_SERVER");
   uint16_t lid = 0;

@@ -25,7 +25,9 @@ struct Settings {
   Duration silence{};          // of a ZeroMQ link; 0: as the kind of endpoint has it
   bool strict_memory = false;  // transfers to and from unmapped memory fail
   std::string direct_dir;      // where the programs of this machine make memory windows; empty: none
-  bool roce = false;           // the port reports Ethernet and has RoCE GIDs
+  std::string direct_file;     // shared with one other program, for a memory window to it; empty: none
+  uint32_t direct_file_side = 0;
+  bool roce = false;  // the port reports Ethernet and has RoCE GIDs
 };
 
 /// Fails with one line that names the variable.

@@ -2,9 +2,12 @@
 // virtual time, then two devices with their helper threads.
 #include "hca/direct_windows.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "fabric/carrier/unix_socket.h"
@@ -240,6 +243,126 @@ TEST_F(Meeting, the_descriptor_of_a_dead_window_keeps_nobody_awake) {
   step(high);
   pollfd fd{high.windows.sleep_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&fd, 1, 0), 0);
+}
+
+// ---- in a file --------------------
+
+/// Two owners that share nothing but a file.
+class FileMeeting : public ::testing::Test {
+ protected:
+  FileMeeting() { step(low); }
+  struct Side {
+    Side(const std::string& file, uint32_t side, uint16_t lid)
+        : random(lid),
+          windows({.directory = {}, .file = file, .file_side = side}, random, wants),
+          port{.lid = Lid(lid)} {}
+    SeededRandom random;
+    bool wants = false;
+    DirectWindows windows;
+    fabric::CellPortInfo port;
+  };
+  void step(Side& side) {
+    side.windows.begin(&side.port);
+    side.windows.work(clock.now());
+    side.windows.settle();
+    side.windows.clear();
+  }
+  void run(int turns) {
+    for (int i = 0; i < turns; ++i) {
+      clock.advance(20ms);
+      step(low);
+      if (high) step(*high);
+    }
+  }
+
+  TempDir dir;
+  ManualClock clock;
+  std::string file = dir.path() + "/window";
+  Side low{file, 0, 3};
+  std::optional<Side> high{std::in_place, file, 1, 5};
+};
+
+TEST_F(FileMeeting, the_window_is_the_one_to_the_process_that_stands_in_the_file) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  DirectPath* others = low.windows.claim(Lid(77));
+  run(10);
+  ASSERT_EQ(ours->state(), DirectPath::State::kOpen);
+  EXPECT_EQ(ours->end().state(), fabric::WindowState::kUp);
+  EXPECT_EQ(others->state(), DirectPath::State::kRefused);
+  Lid from{};
+  DirectPath* theirs = high->windows.arrived(from);
+  ASSERT_NE(theirs, nullptr);
+  EXPECT_EQ(from, Lid(3));
+  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{42}}, 0), fabric::FifoPost::kOk);
+  ours->end().flush();
+  theirs->end().poll(clock.now());
+  fabric::FifoRecord record;
+  ASSERT_EQ(theirs->end().take(record), fabric::FifoTake::kRecord);
+  EXPECT_EQ(record.data[0], std::byte{42});
+  DirectPath* late = low.windows.claim(Lid(77));
+  step(low);
+  EXPECT_EQ(late->state(), DirectPath::State::kRefused) << "at once: the file has its peer";
+}
+
+TEST_F(FileMeeting, an_order_waits_for_the_peer_and_then_takes_the_switch) {
+  high.reset();
+  run(1);
+  DirectPath* path = low.windows.claim(Lid(5));
+  run(static_cast<int>(kWindowJoinMax / 20ms));
+  EXPECT_EQ(path->state(), DirectPath::State::kJoining);
+  run(2);
+  EXPECT_EQ(path->state(), DirectPath::State::kRefused);
+}
+
+TEST_F(FileMeeting, a_peer_of_another_subnet_is_no_peer) {
+  high->port.subnet = SubnetId(9);
+  DirectPath* path = low.windows.claim(Lid(5));
+  run(10);
+  EXPECT_EQ(path->state(), DirectPath::State::kJoining);
+}
+
+TEST_F(FileMeeting, the_next_process_takes_the_side_when_the_window_has_ended) {
+  DirectPath* ours = low.windows.claim(Lid(5));
+  run(10);
+  ASSERT_EQ(ours->state(), DirectPath::State::kOpen);
+  high.reset();
+  run(3);
+  ours->end().poll(clock.now());
+  ASSERT_EQ(ours->end().state(), fabric::WindowState::kGone);
+  high.emplace(file, 1, 8);
+  run(3);
+  Lid from{};
+  EXPECT_EQ(low.windows.arrived(from), nullptr) << "the file still has the first window";
+  low.windows.release(*ours);
+  run(10);
+  DirectPath* next = low.windows.arrived(from);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(from, Lid(8));
+  EXPECT_EQ(next->end().state(), fabric::WindowState::kUp);
+}
+
+TEST_F(FileMeeting, a_small_file_has_a_short_fifo_and_a_smaller_one_no_window) {
+  const std::string small = dir.path() + "/small";
+  ASSERT_EQ(close(open(small.c_str(), O_CREAT | O_RDWR, 0600)), 0);
+  ASSERT_EQ(truncate(small.c_str(), 320 * 1024), 0);
+  Side one{small, 0, 3};
+  Side two{small, 1, 5};
+  step(one);
+  DirectPath* path = one.windows.claim(Lid(5));
+  for (int i = 0; i < 10; ++i) {
+    clock.advance(20ms);
+    step(one);
+    step(two);
+  }
+  EXPECT_EQ(path->state(), DirectPath::State::kOpen);
+  const std::string tiny = dir.path() + "/tiny";
+  ASSERT_EQ(close(open(tiny.c_str(), O_CREAT | O_RDWR, 0600)), 0);
+  ASSERT_EQ(truncate(tiny.c_str(), 128 * 1024), 0);
+  Side three{tiny, 0, 3};
+  step(three);
+  DirectPath* none = three.windows.claim(Lid(5));
+  step(three);
+  EXPECT_EQ(none->state(), DirectPath::State::kRefused);
 }
 
 // ---- devices --------------------
