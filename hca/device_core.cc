@@ -192,12 +192,7 @@ bool DeviceCore::finish(Duration limit) noexcept {
 
 HoldToMake::HoldToMake(DeviceCore& core) : core_(core) {
   core.lock.lock();
-  for (uint32_t kinds = core.reserves.lacks(); kinds != 0; kinds = core.reserves.lacks()) {
-    core.lock.unlock();
-    left_ = core.reserves.fetch(kinds);
-    core.lock.lock();
-    core.reserves.take(*left_);
-  }
+  core.reserves.fill(core.lock, left_);
 }
 
 // ---- helper --------------------

@@ -25,22 +25,24 @@ void Reserves::take(Fetched& fetched) noexcept {
   if (fetched.drawn) random_.take(*fetched.drawn);
 }
 
-void Reserves::refill(DeviceLock& lock) noexcept {
-  std::unique_lock guard(lock);
+void Reserves::fill(DeviceLock& lock, std::optional<Fetched>& left) {
   for (uint32_t kinds = lacks(); kinds != 0; kinds = lacks()) {
-    guard.unlock();
-    std::optional<Fetched> fetched;
-    try {
-      fetched = fetch(kinds);
-    } catch (const std::bad_alloc&) {
-      const std::lock_guard again(lock);
-      return adapter_.go_without();  // tables that lack memory ask again later
-    }
-    guard.lock();
-    take(*fetched);
-    guard.unlock();
-    fetched.reset();  // frees what was not needed because another thread fetched it too
-    guard.lock();
+    lock.unlock();
+    left = fetch(kinds);
+    lock.lock();
+    take(*left);
+  }
+}
+
+void Reserves::refill(DeviceLock& lock) noexcept {
+  std::optional<Fetched> left;  // freed after the lock is released
+  try {
+    lock.lock();
+    fill(lock, left);
+    lock.unlock();
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard again(lock);
+    adapter_.go_without();  // tables that lack memory ask again later
   }
 }
 

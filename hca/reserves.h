@@ -20,21 +20,21 @@ class Reserves {
     adapter::Supplies supplies;
     std::optional<RandomReserve::Draw> drawn;
   };
-  // ---- under the lock --------------------
-  /// Bits of the kinds that run short (adapter::SupplyKind, and one for random numbers); 0: a call may make
-  /// an object.
-  [[nodiscard]] uint32_t lacks() const noexcept;
-  /// Leaves in `fetched` what is not needed.
-  void take(Fetched& fetched) noexcept;
-
-  // ---- without the lock --------------------
-  /// Fetches at least as much of each kind as one call takes.
-  [[nodiscard]] Fetched fetch(uint32_t kinds);
+  /// Makes sure that a call can make an object: fetches what runs short, at least as much of each kind as one
+  /// call takes. Called and left with the lock held, which is released while it fetches. std::bad_alloc: the
+  /// lock is not held. `left`: fetched and not needed, to be freed after the lock is released.
+  void fill(DeviceLock& lock, std::optional<Fetched>& left);
   /// Refills the tables before a turn finds them empty. A turn that found too little has deferred its work
-  /// until then. Takes `lock` meanwhile.
+  /// until then. Called without the lock.
   void refill(DeviceLock& lock) noexcept;
 
  private:
+  /// Bits of the kinds that run short (adapter::SupplyKind, and one for random numbers).
+  [[nodiscard]] uint32_t lacks() const noexcept;
+  [[nodiscard]] Fetched fetch(uint32_t kinds);
+  /// Leaves in `fetched` what is not needed.
+  void take(Fetched& fetched) noexcept;
+
   adapter::ChannelAdapter& adapter_;
   RandomReserve& random_;
 };

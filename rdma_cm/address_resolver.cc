@@ -53,14 +53,31 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
     question.end = question.found_owns == Owns::kListens ? now : std::min(question.end, now + kGrace);
   }
   question.due = std::min(question.repeat, question.end);
-  if (!with_memory([&] { questions_.emplace(number, question); })) return 0;
+  const bool kept = with_memory([&] {
+    questions_.emplace(number, question);
+    timers_.emplace(question.due, number);
+  });
+  if (!kept) {
+    questions_.erase(number);
+    return 0;
+  }
   counters_.add(AddressCounter::kAsked);
   if (question.end != now) flood(number, question);
   return number;
 }
 
 void AddressResolver::forget(uint64_t question) noexcept {
-  questions_.erase(question);
+  const auto found = questions_.find(question);
+  if (found == questions_.end()) return;
+  timers_.erase({found->second.due, question});
+  questions_.erase(found);
+}
+
+void AddressResolver::schedule(uint64_t number, Question& question) noexcept {
+  auto timer = timers_.extract({question.due, number});
+  question.due = std::min(question.repeat, question.end);
+  timer.value().first = question.due;
+  timers_.insert(std::move(timer));
 }
 
 void AddressResolver::flood(uint64_t number, const Question& question) noexcept {
@@ -114,7 +131,7 @@ void AddressResolver::take_answer(Instant now, Lid from, uint64_t transaction,
   question.found_first = first;
   if (first && owns == Owns::kListens) return finish(found->first, question);
   question.end = std::min(question.end, now + kGrace);
-  question.due = std::min(question.due, question.end);
+  schedule(found->first, question);
 }
 
 /// An address like 127.0.0.1 is common to asker and answerer only on one host, which the asker's mark shows.
@@ -133,10 +150,9 @@ void AddressResolver::answer(Lid to, uint64_t transaction, const MadAddress& ask
 }
 
 void AddressResolver::poll(Instant now) noexcept {
-  for (auto at = questions_.begin(); at != questions_.end();) {
-    const uint64_t number = at->first;
-    Question& question = (at++)->second;
-    if (question.due > now) continue;
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const uint64_t number = timers_.begin()->second;
+    Question& question = questions_.find(number)->second;
     if (question.end <= now && !goes_on(now, question)) {
       if (question.found == kLidNone) counters_.add(AddressCounter::kTimeouts);
       finish(number, question);
@@ -145,7 +161,7 @@ void AddressResolver::poll(Instant now) noexcept {
     counters_.add(AddressCounter::kRepeats);
     flood(number, question);
     question.repeat = now + kRepeat;
-    question.due = std::min(question.repeat, question.end);
+    schedule(number, question);
   }
 }
 
@@ -170,14 +186,8 @@ void AddressResolver::finish(uint64_t number, const Question& question) noexcept
     if (owners_.size() >= kQuestionsMax) owners_.clear();
     static_cast<void>(with_memory([&] { owners_[key_of(question.address)] = question.found_host; }));
   }
-  questions_.erase(number);
+  forget(number);
   user_.on_resolved(number, handle, lid, guid);
-}
-
-Instant AddressResolver::deadline() const noexcept {
-  Instant due = kNever;
-  for (const auto& [number, question] : questions_) due = std::min(due, question.due);
-  return due;
 }
 
 }  // namespace weft::rdma_cm

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -74,7 +75,9 @@ class AddressResolver {
   /// Takes a WhoHas or a Has.
   void receive(Instant now, Lid from, const EndnodeMad& mad) noexcept;
   void poll(Instant now) noexcept;
-  [[nodiscard]] Instant deadline() const noexcept;
+  [[nodiscard]] Instant deadline() const noexcept {
+    return timers_.empty() ? kNever : timers_.begin()->first;
+  }
   [[nodiscard]] CounterSet<AddressCounter>& counters() noexcept { return counters_; }
 
  private:
@@ -103,6 +106,8 @@ class AddressResolver {
   /// True when no other host is known to have the address.
   [[nodiscard]] bool comes_first(const Question& question, uint64_t host) const noexcept;
   [[nodiscard]] bool goes_on(Instant now, Question& question) noexcept;
+  /// Sets `due` and the question's timer.
+  void schedule(uint64_t number, Question& question) noexcept;
   void finish(uint64_t number, const Question& question) noexcept;
 
   Guid guid_;
@@ -112,6 +117,7 @@ class AddressResolver {
   MadPort& port_;
   AddressUser& user_;
   std::map<uint64_t, Question> questions_;
+  std::set<std::pair<Instant, uint64_t>> timers_;  // `due` and number of each question
   /// By family and address: the mark of the host that was found there.
   std::map<std::pair<uint8_t, Gid>, uint64_t> owners_;
   CounterSet<AddressCounter> counters_;

@@ -88,7 +88,8 @@ struct CmId {
   uint8_t ack_timeout = 0;  // 0: the default
   uint32_t backlog = 0;     // further requests that may wait
   uint32_t events_reported = 0;
-  uint64_t question = 0;  // number at the address resolver; 0: none
+  uint32_t events_waiting = 0;  // in its file
+  uint64_t question = 0;        // number at the address resolver; 0: none
   Lid peer_lid{};
   Gid peer_gid{};
   Connection* connection = nullptr;

@@ -67,8 +67,7 @@ CmId* IdTable::with_question(uint32_t handle, uint64_t question) noexcept {
 
 CmId* IdTable::destroy(CmId& id) noexcept {
   CmId* orphans = nullptr;
-  drop_events(*id.file, [&](const QueuedEvent& event) {
-    if (event.id != &id) return false;
+  drop_events(id, [&](const QueuedEvent& event) {
     if (event.request != nullptr) event.request->next_orphan = std::exchange(orphans, event.request);
     return true;
   });
@@ -99,7 +98,7 @@ CmId* IdTable::member(const CmFile& file, uint32_t handle, Membership*& out) noe
 }
 
 void IdTable::leave(CmId& id, Membership& group) noexcept {
-  drop_events(*id.file, [&](const QueuedEvent& event) { return event.group == &group; });
+  drop_events(id, [&](const QueuedEvent& event) { return event.group == &group; });
   std::erase_if(id.groups, [&](const auto& each) { return each.get() == &group; });
 }
 
@@ -173,6 +172,7 @@ bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noex
 
 bool IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {
   if (!with_memory([&] { file.events.push_back(event); })) return false;
+  ++event.id->events_waiting;
   file.descriptor->add(1);
   return true;
 }
@@ -181,16 +181,26 @@ bool IdTable::pop(CmFile& file, QueuedEvent& out) noexcept {
   if (file.events.empty()) return false;
   out = file.events.front();
   file.events.pop_front();
+  --out.id->events_waiting;
   return true;
 }
 
 template <class Predicate>
-void IdTable::drop_events(CmFile& file, Predicate drop) {
-  for (size_t left = std::erase_if(file.events, drop); left > 0; --left) file.descriptor->take_back();
+void IdTable::drop_events(CmId& id, Predicate drop) {
+  if (id.events_waiting == 0) return;
+  CmFile& file = *id.file;
+  const size_t dropped =
+      std::erase_if(file.events, [&](const QueuedEvent& event) { return event.id == &id && drop(event); });
+  id.events_waiting -= static_cast<uint32_t>(dropped);
+  for (size_t left = dropped; left > 0; --left) file.descriptor->take_back();
 }
 
 void IdTable::drop_all_events(CmFile& file) noexcept {
-  drop_events(file, [](const QueuedEvent& /*event*/) { return true; });
+  for (const QueuedEvent& event : file.events) {
+    --event.id->events_waiting;
+    file.descriptor->take_back();
+  }
+  file.events.clear();
 }
 
 int IdTable::migrate(CmId& id, CmFile& to) noexcept {
@@ -203,7 +213,9 @@ int IdTable::migrate(CmId& id, CmFile& to) noexcept {
     to.events.resize(before);
     return ENOMEM;
   }
-  drop_events(*id.file, moves);
+  const uint32_t moved = id.events_waiting;
+  drop_events(id, [](const QueuedEvent& /*event*/) { return true; });
+  id.events_waiting = moved;
   leave_file(id);
   enter(id, to);
   for (size_t i = before; i < to.events.size(); ++i) {

@@ -62,8 +62,9 @@ class IdTable {
   static void leave_file(CmId& id) noexcept;
   [[nodiscard]] bool taken(const CmId& id, const IpAddress& address) const noexcept;
   [[nodiscard]] uint16_t free_port(const CmId& id, IpAddress address) noexcept;
+  /// Drops the identifier's events that `drop` selects. Without a waiting event the cost is constant.
   template <class Predicate>
-  void drop_events(CmFile& file, Predicate drop);
+  static void drop_events(CmId& id, Predicate drop);
 
   RandomSource& random_;
   uint32_t next_handle_ = 0;

@@ -174,13 +174,9 @@ Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind 
                                                  uint64_t length, Access access) {
   if (kind == AddressKind::kPhysical)
     return Refusal{Reason::kBadOption, "bind_rkey: only effective and virtual addresses can be bound"};
-  Refusable<MemoryRegion> region =
-      reg_addresses(pd, kind, address, length, Access::kLocalWrite | Access::kWindowBind);
-  if (!region.ok()) return region;
-  const AccessFault fault = table_.bind_rkey(pd, {key, region.value().lkey, address, length, access});
-  if (fault == AccessFault::kNone) return region;
-  static_cast<void>(table_.dereg_mr(region.value().lkey));
-  return Refusal{bind_reason(fault), "bind_rkey: ", to_string(fault)};
+  if (Refusable<> status = authorise(pd, kind, address, length); !status) return status.error();
+  return table_.bind_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address),
+                                {.window = key, .addr = address, .length = length, .access = access});
 }
 
 std::optional<PageFault> AddressSpaces::take_page_fault() noexcept {

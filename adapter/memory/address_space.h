@@ -64,7 +64,8 @@ using ProcessId = StrongId<struct ProcessTag, uint32_t>;
 class MemoryManager {
  public:
   virtual ~MemoryManager() = default;
-  /// The segment table of a process. Fetched once for each process (SAN-LMP-08).
+  /// The segment table of a process. Called once for each process; from this call on the manager reports the
+  /// changes of that table (SAN-LMP-08).
   virtual std::vector<Segment> segment_table(ProcessId process) = 0;
   /// The page table entry of a virtual page; empty when there is none.
   virtual std::optional<PageEntry> page_entry(uint64_t page) = 0;
@@ -114,8 +115,9 @@ class AddressSpaces {
   /// use the address itself, or with options.base_addr an opaque one (SAN-LMP-13).
   Refusable<MemoryRegion> reg_addresses(PdId pd, AddressKind kind, uint64_t address, uint64_t length,
                                         Access access, const RegisterOptions& options = {});
-  /// BindRKey on addresses that need not be registered: makes the region implicitly (C-17, SAN-RMP-03). The
-  /// caller deregisters it by its LKey after the key is unbound.
+  /// BindRKey on addresses that need not be registered: makes the region implicitly, without a call of the
+  /// kernel agent (C-17, SAN-RMP-03, SAN-RMP-05). The caller deregisters it by its LKey after the key is
+  /// unbound.
   Refusable<MemoryRegion> bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address, uint64_t length,
                                     Access access);
 

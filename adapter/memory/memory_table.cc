@@ -184,12 +184,33 @@ Refusable<MemoryRegion> MemoryTable::reg_translated(PdId pd, std::unique_ptr<Tra
                                                     uint64_t length, Access access,
                                                     const RegisterOptions& options) {
   note_call();
+  return add_translated(pd, std::move(translation), length, access, options);
+}
+
+Refusable<MemoryRegion> MemoryTable::add_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                                    uint64_t length, Access access,
+                                                    const RegisterOptions& options) {
   RegionPlan plan{
       .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
   plan.address_from(options);
   Refusable<MemoryRegion> result = add_region(plan);
   if (result.ok()) static_cast<void>(translation.release());  // the region owns it now
   return result;
+}
+
+Refusable<MemoryRegion> MemoryTable::bind_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                                     const BindRequest& request) {
+  Refusable<MemoryRegion> region =
+      add_translated(pd, std::move(translation), request.length, Access::kLocalWrite | Access::kWindowBind,
+                     {.base_addr = request.addr});
+  if (!region.ok()) return region;
+  BindRequest bind = request;
+  bind.region = region.value().lkey;
+  const AccessFault fault = bind_rkey(pd, bind);
+  if (fault == AccessFault::kNone) return region;
+  uint32_t index = 0;
+  if (entries().find_present(bind.region.value(), index) != nullptr) end_region(index);
+  return Refusal{bind_reason(fault), "bind_rkey: ", to_string(fault)};
 }
 
 Refusable<MemoryRegion> MemoryTable::reg_pages(PdId pd, const PageList& pages, Access access,
@@ -371,10 +392,15 @@ Refusable<> MemoryTable::dereg_mr(Lkey lkey) {
   if (region->has_windows())
     return Refusal{Reason::kBusy, "dereg_mr: windows are bound to the region; unbind them first"};
   if (!may_end(index)) return Refusal{Reason::kAgain, kMoving};
-  end_grants();
-  if (region->implicit != kNoEntry) entries().release(region->implicit);
-  entries().release(index);
+  end_region(index);
   return {};
+}
+
+void MemoryTable::end_region(uint32_t index) noexcept {
+  end_grants();
+  const uint32_t window = entries().at(index).implicit;
+  if (window != kNoEntry) entries().release(window);
+  entries().release(index);
 }
 
 AccessFault MemoryTable::check_local(PdId pd, const Sge& sge, AccessKind kind,

@@ -131,6 +131,11 @@ class MemoryTable final : public WindowTable {
   /// Registers a region whose bytes `translation` finds.
   Refusable<MemoryRegion> reg_translated(PdId pd, std::unique_ptr<Translation> translation, uint64_t length,
                                          Access access, const RegisterOptions& options = {});
+  /// BindRKey on memory that is not registered: makes its region, for local use, and binds the key to all of
+  /// it (C-17). No call of the kernel agent (SAN-RMP-05). `request.region` is ignored. Refused as by
+  /// reg_translated() and bind_rkey(); then there is no region.
+  Refusable<MemoryRegion> bind_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                          const BindRequest& request);
   /// Registers another region over the memory of `existing`, with the same translation: a new entry, no new
   /// table (TPT-REG-08). Its local rights must be within those of `existing`.
   Refusable<MemoryRegion> share_mr(PdId pd, Lkey existing, Access access,
@@ -297,6 +302,11 @@ class MemoryTable final : public WindowTable {
   /// Replaces the staged memory of a reserved entry.
   [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
   [[nodiscard]] Refusable<MemoryRegion> add_region(const RegionPlan& plan);
+  [[nodiscard]] Refusable<MemoryRegion> add_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                                       uint64_t length, Access access,
+                                                       const RegisterOptions& options);
+  /// Ends a region to which no window is bound.
+  void end_region(uint32_t index) noexcept;
   [[nodiscard]] bool crosses(PdId from, PdId to) const noexcept;
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;
   [[nodiscard]] MemoryRegion describe(uint32_t index) const noexcept;

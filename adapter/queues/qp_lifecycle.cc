@@ -126,7 +126,6 @@ void forget_everything(Engine& engine, QueuePair& qp) noexcept {
   qp.attr = {};
   qp.failed_by = Reason::kNone;
   qp.watch = 0;
-  qp.pkey = engine.port_of(qp).pkeys()[0];
 }
 
 }  // namespace weft::adapter

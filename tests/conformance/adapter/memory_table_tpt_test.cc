@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <tuple>
 
 #include "adapter/memory/memory_table.h"
 #include "tests/support/requirement.h"
@@ -127,6 +128,35 @@ TEST_F(TptEntryRow, TPT_ENTRY_05_while_valid_is_clear_every_access_is_refused) {
   }
 }
 
+/// An entry that was reserved and not yet filled, and one whose registration was invalidated.
+TEST_F(TptEntryRow, TPT_ENTRY_05_a_region_whose_valid_bit_is_clear_refuses_every_access) {
+  test::covers("TPT-ENTRY-05");
+  constexpr uint64_t kBase = 0x7000;
+  std::array<std::byte, 64> memory{};
+  const MemoryRegion region = table_.reserve_mr(pd_, true).value();
+  ASSERT_TRUE(table_.stage(region.lkey, memory).ok());
+  const Rkey key = table_.alloc_rkey(pd_).value();
+  const auto expect_valid = [&](bool valid) {
+    const AccessFault fault = valid ? AccessFault::kNone : AccessFault::kNotValid;
+    EXPECT_EQ(table_.query(region.lkey.value())->valid, valid);
+    EXPECT_EQ(table_.query(region.rkey.value())->valid, valid);
+    for (const AccessKind kind : {AccessKind::kLocalRead, AccessKind::kLocalWrite})
+      EXPECT_EQ(local(kBase, 8, region.lkey, kind), fault);
+    for (const AccessKind kind :
+         {AccessKind::kRemoteRead, AccessKind::kRemoteWrite, AccessKind::kRemoteAtomic})
+      EXPECT_EQ(remote(region.rkey, kBase, 8, kind), fault);
+    EXPECT_EQ(table_.bind_rkey(pd_, {key, region.lkey, kBase, 8, kRemoteBoth}), fault);
+    EXPECT_EQ(table_.query(key.value())->valid, valid);
+  };
+  expect_valid(false);
+  ASSERT_EQ(table_.fill_reserved(pd_, {region.lkey, kBase, kFull | Access::kRemoteAtomic}),
+            AccessFault::kNone);
+  expect_valid(true);
+  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+  ASSERT_EQ(table_.invalidate_region(pd_, region.lkey), AccessFault::kNone);
+  expect_valid(false);
+}
+
 /// All sixteen combinations of rights against all four accesses. The region has the local bits, its window
 /// the
 /// remote bits. A remote bit without its local bit is refused (SAN-LMP-01).
@@ -166,6 +196,38 @@ TEST_F(TptEntryRow, TPT_ENTRY_07_four_bits_each_for_its_own_access) {
       EXPECT_FALSE(given.local_read || given.local_write);
     }
     ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  }
+}
+
+/// A window has the two remote bits only, and they do not follow the local bits of its region: each of the
+/// four accesses is allowed by its own bit of its own entry.
+TEST_F(TptEntryRow, TPT_ENTRY_07_the_remote_bits_of_a_window_are_its_own) {
+  test::covers("TPT-ENTRY-07");
+  for (uint32_t bits = 0; bits < 4; ++bits) {
+    const bool reads = (bits & 1) != 0;
+    const bool writes = (bits & 2) != 0;
+    const Access access =
+        (reads ? Access::kRemoteRead : Access::kNone) | (writes ? Access::kRemoteWrite : Access::kNone);
+    const Rkey key = table_.alloc_rkey(pd_).value();
+    ASSERT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 64, access}), AccessFault::kNone)
+        << bits;
+    const auto expect = [bits](AccessFault got, bool allowed) {
+      EXPECT_EQ(got == AccessFault::kNone, allowed) << bits;
+    };
+    expect(remote(key, region_.addr, 8, AccessKind::kRemoteRead), reads);
+    expect(remote(key, region_.addr, 8, AccessKind::kRemoteWrite), writes);
+    for (const AccessKind kind : {AccessKind::kLocalRead, AccessKind::kLocalWrite}) {
+      expect(local(region_.addr, 8, Lkey(key.value()), kind), false);
+      expect(local(region_.addr, 8, region_.lkey, kind), true);
+    }
+    const TptEntry entry = table_.query(key.value()).value();
+    EXPECT_EQ(std::tuple(entry.local_read, entry.local_write, entry.remote_read, entry.remote_write),
+              std::tuple(false, false, reads, writes));
+    ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
+    EXPECT_EQ(table_.bind_rkey(pd_, {key, region_.lkey, region_.addr, 64, access | Access::kLocalWrite}),
+              AccessFault::kBadFlags)
+        << "no local bit for a window";
+    ASSERT_TRUE(table_.dealloc_rkey(key).ok());
   }
 }
 

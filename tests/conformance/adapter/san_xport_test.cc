@@ -3,6 +3,7 @@
 
 #include "base/endian.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/adapter_star.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/requirement.h"
 
@@ -33,16 +34,89 @@ class SanXport : public ::testing::Test {
   AdapterPair pair;
 };
 
-TEST_F(SanXport, SAN_XPORT_02_rc_has_one_peer) {
+TEST_F(SanXport, SAN_XPORT_02_a_second_connect_is_refused) {
   covers("SAN-XPORT-02");
   const QpConfig config{.type = QpType::kRc};
   auto qps = pair.connect(config);
-  QpAttr attr;
-  attr.state = QpState::kRtr;
-  attr.dest_qpn = Qpn(999);
-  EXPECT_NE(adapter().modify_qp(*qps[0], attr, adapter::kQpAttrState | adapter::kQpAttrDestQpn),
-            ModifyResult::kOk);
+  const Qpn second = adapter(1).qpn(*pair.connect(config)[1]);
+  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts, QpState::kSqd}) {
+    EXPECT_NE(
+        adapter().modify_qp(*qps[0], {.state = state, .dest_qpn = second}, kQpAttrState | kQpAttrDestQpn),
+        ModifyResult::kOk)
+        << to_string(state);
+  }
+  EXPECT_EQ(adapter().query_qp(*qps[0]).state, QpState::kRts);
   EXPECT_EQ(adapter().query_qp(*qps[0]).dest_qpn, adapter(1).qpn(*qps[1]));
+  EXPECT_EQ(adapter().query_qp(*qps[0]).dlid, Lid(2));
+}
+
+/// The peer's node has a second QP with a receive posted and a second process with memory of its own; a third
+/// node has both too. Only the connected QP's receive and process are reached.
+TEST(SanXportStar, SAN_XPORT_02_messages_and_data_of_rc_are_at_its_one_peer_alone) {
+  covers("SAN-XPORT-02");
+  TestFabricConfig three;
+  three.switching = small_switch();
+  three.nodes = 3;
+  AdapterStar star(three);
+  PairSide& near = star.side(0);
+  PairSide& peer = star.side(1);
+  PairSide& third = star.side(2);
+  const auto qps = star.connect({});
+  const auto beside = star.connect({});
+  const auto other = star.connect({}, {}, 0, 2);
+  near.fill(0, 600, 5);
+  peer.fill(8192, 600, 6);
+  third.fill(8192, 600, 7);
+  ASSERT_EQ(star.post_recv(1, *beside[1], 71, {peer.sge(1024, 1024)}), PostResult::kOk);
+  ASSERT_EQ(star.post_recv(1, *qps[1], 72, {peer.sge(2048, 1024)}), PostResult::kOk);
+  ASSERT_EQ(star.post_recv(2, *other[1], 73, {third.sge(2048, 1024)}), PostResult::kOk);
+  const std::vector<std::byte> third_before = third.memory;
+  std::vector<std::byte> expected = peer.memory;
+  const Sge data = near.sge(0, 600);
+  const Sge sink = near.sge(4096, 600);
+  // A destination in the request has no meaning on RC.
+  const Destination elsewhere{
+      .lid = Lid(3), .qpn = third.adapter->qpn(*other[1]), .qkey = AdapterSides::kQkey};
+  ASSERT_EQ(near.adapter->post_send(*qps[0], {.sges = {&data, 1}, .dest = elsewhere}), PostResult::kOk);
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    const bool reads = opcode == SendOpcode::kRdmaRead;
+    ASSERT_EQ(near.adapter->post_send(*qps[0], {.opcode = opcode,
+                                                .sges = {reads ? &sink : &data, 1},
+                                                .remote_addr = peer.region.addr + (reads ? 8192U : 16384U),
+                                                .rkey = peer.region.rkey,
+                                                .dest = elsewhere}),
+              PostResult::kOk);
+  }
+  star.run();
+  ASSERT_EQ(near.completions.size(), 3U);
+  for (const WorkCompletion& done : near.completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
+  ASSERT_EQ(peer.completions.size(), 1U);
+  EXPECT_EQ(peer.completions[0].wr_id, 72U) << "the receive of the connected QP";
+  std::memcpy(&expected[2048], near.memory.data(), 600);
+  std::memcpy(&expected[16384], near.memory.data(), 600);
+  EXPECT_TRUE(peer.memory == expected) << "there, and nowhere else";
+  EXPECT_EQ(near.bytes_at(4096, 600), peer.bytes_at(8192, 600));
+  EXPECT_TRUE(third.completions.empty());
+  EXPECT_TRUE(third.memory == third_before);
+
+  // The address space is that of the connected QP's process. A key of another process of that node, or of the
+  // third node, opens nothing.
+  const PdId process = peer.adapter->alloc_pd().value();
+  const MemoryRegion of_process =
+      peer.adapter->memory().reg_mr(process, peer.memory, Access::kLocalWrite | Access::kRemoteWrite).value();
+  expected = peer.memory;
+  for (const MemoryRegion& region : {of_process, third.region}) {
+    const auto fresh = star.connect({});
+    ASSERT_EQ(near.adapter->post_send(*fresh[0], {.opcode = SendOpcode::kRdmaWrite,
+                                                  .sges = {&data, 1},
+                                                  .remote_addr = region.addr,
+                                                  .rkey = region.rkey}),
+              PostResult::kOk);
+    star.run();
+    EXPECT_EQ(near.completions.back().status, WcStatus::kRemoteAccess);
+  }
+  EXPECT_TRUE(peer.memory == expected);
+  EXPECT_TRUE(third.memory == third_before);
 }
 
 TEST_F(SanXport, SAN_XPORT_03_a_lost_cell_is_repeated_under_its_number) {

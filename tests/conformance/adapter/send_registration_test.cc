@@ -292,6 +292,48 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
   EXPECT_EQ(far().bytes_at(200'000, 64), staged_bytes(0, 64));
 }
 
+/// The refusal that ends a connection is a NAK on RC (C-23). It goes out while the send queue is drained...
+TEST_F(SendRegistrationRow, TPT_REG_05_a_bad_request_of_the_peer_is_refused_while_the_queue_is_drained) {
+  covers("TPT-REG-05");
+  connect(SendRegistration::kReactive);
+  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  post(0, registration(1, bad.lkey));
+  pair_.run();
+  ASSERT_EQ(state(0), QpState::kSqd);
+  const std::vector<std::byte> before = near().memory;
+  far().fill(0, 64, 4);
+  const Sge data = far().sge(0, 64);
+  post(1, {.wr_id = 30,
+           .opcode = SendOpcode::kRdmaWrite,
+           .sges = {&data, 1},
+           .remote_addr = near().region.addr,
+           .rkey = Rkey(near().region.rkey.value() ^ 0x100)});
+  pair_.run();
+  expect_completions(1, {{30, WcStatus::kRemoteAccess}});
+  EXPECT_EQ(near().memory, before);
+  EXPECT_EQ(state(0), QpState::kErr);
+  EXPECT_EQ(state(1), QpState::kErr);
+}
+
+/// ... and it is taken, for a request that was posted before the bad one.
+TEST_F(SendRegistrationRow, TPT_REG_05_a_refusal_by_the_peer_is_taken_while_the_queue_drains) {
+  covers("TPT-REG-05");
+  connect(SendRegistration::kReactive);
+  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  const Sge data = near().sge(0, 64);
+  SendRequest refused = write(1, data);
+  refused.rkey = Rkey(refused.rkey.value() ^ 0x100);
+  const std::array<SendRequest, 3> list{refused, registration(2, bad.lkey), write(3, data)};
+  size_t accepted = 0;
+  ASSERT_EQ(near().adapter->post_send(*qps_[0], list, accepted), PostResult::kOk);
+  for (int turn = 0; turn < 10; ++turn) pair_.run_one(0);
+  ASSERT_EQ(state(0), QpState::kSqd);
+  EXPECT_TRUE(near().completions.empty());
+  pair_.run();
+  expect_completions(0, {{1, WcStatus::kRemoteAccess}, {2, WcStatus::kFlushed}, {3, WcStatus::kFlushed}});
+  EXPECT_EQ(state(0), QpState::kErr);
+}
+
 TEST_F(SendRegistrationRow, TPT_REG_06_the_anticipatory_option_stops_everything) {
   covers("TPT-REG-06");
   connect(SendRegistration::kAnticipatory);

@@ -148,6 +148,46 @@ TEST(PushNode, PUSH_NODE_05_a_lan_object_outside_the_fabric_is_reached_through_t
   EXPECT_EQ(watch.lids, (std::set<uint16_t>{1, 2}));
 }
 
+/// What finds the endnodes of a fabric, its table of LIDs, does not grow with the objects of the LAN, and no
+/// adapter makes an object for one of them. The NIC itself, a device attached to the unit, is reached too.
+TEST(PushNode, PUSH_NODE_05_many_lan_objects_are_no_part_of_the_fabric) {
+  covers("PUSH-NODE-05");
+  DriverWorld world;
+  world.run_until_open();
+  const auto endnodes = [&] {
+    std::set<uint16_t> lids;
+    for (uint32_t lid = 1; lid < 0xC000; ++lid) {
+      const Lid at(static_cast<uint16_t>(lid));
+      if (world.fabric->forwarding().find(1, at) != fabric::kPortNone) lids.insert(at.value());
+    }
+    return lids;
+  };
+  const auto agent_calls = [&] {
+    uint64_t calls = 0;
+    for (const DriverWorld::Node& node : world.nodes)
+      calls += node.adapter->counters().get(adapter::AdapterCounter::kAgentCalls);
+    return calls;
+  };
+  ASSERT_EQ(endnodes(), (std::set<uint16_t>{1, 2}));
+  const uint64_t calls = agent_calls();
+  for (uint32_t i = 0; i < 100; ++i) {
+    const MacAddress object{0x02, 0, 0, 0, 0xBB, static_cast<uint8_t>(i)};
+    world.os().inject(make_ethernet(object, host_mac(0), i));
+    world.run(40);
+    EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{make_ethernet(object, host_mac(0), i)});
+    world.nic().inject(make_ethernet(host_mac(0), object, 1000 + i));
+    world.run(40);
+    EXPECT_EQ(DriverWorld::taken(world.os()), Frames{make_ethernet(host_mac(0), object, 1000 + i)});
+  }
+  EXPECT_EQ(endnodes(), (std::set<uint16_t>{1, 2}));
+  EXPECT_EQ(agent_calls(), calls) << "no queue pair, no memory for an object of the LAN";
+  world.host().controller().read_statistics();
+  world.run();
+  ASSERT_EQ(world.host().controller().statistics_read(), 1U);
+  EXPECT_EQ(world.host().controller().statistics().frames_out, 100U);
+  EXPECT_EQ(world.host().controller().statistics().frames_in, 100U);
+}
+
 TEST(PushCfg, PUSH_CFG_03_initialise_set_mac_and_read_statistics) {
   covers("PUSH-CFG-03 PUSH-DRV-06");
   DriverWorld world;

@@ -88,6 +88,43 @@ TEST_P(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
   }
 }
 
+/// The DLID alone decides: neither the sender, nor the load of the chosen output, nor a free output that also
+/// leads to a node changes it.
+TEST_P(SanSw, SAN_SW_05_the_output_does_not_depend_on_sender_or_load) {
+  covers("SAN-SW-05");
+  for (const bool per_input : {false, true}) {
+    TestFabricConfig config = fabric_of(4);
+    config.switching.table_per_input = per_input;
+    TestFabric fabric(config);
+    const Lid alias(50);
+    fabric.fabric->forwarding().set(alias, 3);
+    uint64_t sent = 0;
+    const auto send_all = [&] {
+      for (const uint32_t from : {0U, 1U, 3U}) {
+        while (fabric.send(from, TestCell{.dlid = alias, .payload_bytes = 200})) ++sent;
+      }
+    };
+    fabric.freeze(2, true);  // the output stands still
+    for (int turn = 0; turn < 50; ++turn) {
+      send_all();
+      fabric.step();
+    }
+    const uint64_t waiting = sent;
+    EXPECT_GT(waiting, 3U * 32U) << "inputs and the output are full";
+    fabric.freeze(2, false);
+    for (int turn = 0; turn < 50; ++turn) {
+      send_all();
+      fabric.step();
+    }
+    fabric.run(2000);
+    EXPECT_GT(sent, waiting);
+    EXPECT_EQ(fabric.received[2].size(), sent);
+    for (const size_t other : {size_t{0}, size_t{1}, size_t{3}}) EXPECT_TRUE(fabric.received[other].empty());
+    EXPECT_EQ(fabric.count(3, SwitchPortCounter::kCellsOut), sent);
+    EXPECT_EQ(fabric.drops(), 0U);
+  }
+}
+
 TEST_P(SanNode, SAN_NODE_01_a_switch_neither_makes_nor_swallows_frames) {
   covers("SAN-NODE-01");
   for (const uint32_t flit_payload : {0U, 96U}) {

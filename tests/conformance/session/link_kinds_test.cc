@@ -344,6 +344,65 @@ TEST_P(SanRmpLinks, SAN_RMP_08_three_remote_nodes_use_one_key_and_a_stranger_can
   EXPECT_EQ(owner.bytes_at(2048, 64), star.side(1).bytes_at(0, 64));
 }
 
+/// Nodes 1 to 3 have no connection. Each got hold of the key, and node 0 has a datagram QP that allows RDMA.
+TEST_P(SanRmpLinks, SAN_RMP_08_any_node_with_the_key_uses_it_by_a_datagram_qp_that_allows_rdma) {
+  covers("SAN-RMP-08");
+  TestFabricConfig config = fabric_of(4);
+  config.switching.ports = 4;
+  AdapterStar star(config);
+  PairSide& owner = star.side(0);
+  adapter::MemoryTable& table = owner.adapter->memory();
+  const adapter::QpConfig rd{.type = adapter::QpType::kRd};
+  const auto open = [&](int node) {
+    adapter::QueuePair* qp = star.make_qp(node, rd);
+    star.bring_up(node, *qp, rd, Qpn(), Lid(), Psn(), Psn());
+    return qp;
+  };
+  adapter::QueuePair* const takes = open(0);
+  adapter::QueuePair* const closed = open(0);
+  ASSERT_EQ(owner.adapter->modify_qp(
+                *takes, {.state = adapter::QpState::kRts, .access = adapter::Access::kRemoteWrite},
+                adapter::kQpAttrState | adapter::kQpAttrAccess),
+            adapter::ModifyResult::kOk);
+  const Rkey key = table.alloc_rkey(owner.pd).value();
+  ASSERT_EQ(table.bind_rkey(owner.pd,
+                            {key, owner.region.lkey, owner.region.addr, 4096, adapter::Access::kRemoteWrite}),
+            adapter::AccessFault::kNone);
+  const auto write = [&](int from, const adapter::QueuePair& to, Rkey with, uint32_t offset) {
+    const adapter::Sge sge = star.side(from).sge(0, 64);
+    EXPECT_EQ(star.side(from).adapter->post_send(
+                  *open(from),
+                  {.opcode = adapter::SendOpcode::kRdmaWrite,
+                   .sges = {&sge, 1},
+                   .remote_addr = owner.region.addr + offset,
+                   .rkey = with,
+                   .dest = {.lid = Lid(1), .qpn = owner.adapter->qpn(to), .qkey = AdapterSides::kQkey}}),
+              adapter::PostResult::kOk);
+  };
+  const auto last_status = [&](int node) {
+    const auto& done = star.side(node).completions;
+    return done.empty() ? adapter::WcStatus::kGeneral : done.back().status;
+  };
+  for (int node = 1; node <= 3; ++node) {
+    star.side(node).fill(0, 64, static_cast<uint8_t>(node * 40));
+    write(node, *takes, key, static_cast<uint32_t>(node) * 64);
+  }
+  star.run(100);
+  for (int node = 1; node <= 3; ++node) {
+    EXPECT_EQ(last_status(node), adapter::WcStatus::kSuccess);
+    EXPECT_EQ(owner.bytes_at(static_cast<uint32_t>(node) * 64, 64), star.side(node).bytes_at(0, 64));
+  }
+  // Without the key, and at a datagram QP that does not allow RDMA, nothing is written.
+  const std::vector<std::byte> before = owner.memory;
+  write(1, *takes, Rkey(key.value() ^ 0x10), 2048);
+  write(2, *closed, key, 2048);
+  star.run(100);
+  EXPECT_EQ(last_status(1), adapter::WcStatus::kRemoteAccess);
+  EXPECT_NE(last_status(2), adapter::WcStatus::kSuccess);
+  EXPECT_EQ(star.side(2).completions.size(), 2U);
+  EXPECT_TRUE(owner.memory == before);
+}
+
 size_t SessionLinks::both_ways(const SessionPairOptions& options, uint32_t frames, uint32_t frame_bytes) {
   SessionPair pair(options);
   std::array<uint32_t, 2> sent{};

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "adapter/limits.h"
 #include "tests/support/nic_pair.h"
@@ -16,6 +18,26 @@ using namespace std::chrono_literals;
 
 class KeyQuestionsTest : public ::testing::Test {
  protected:
+  /// Writes from the start of near's memory to far's region, or to memory under another key, and waits.
+  void write(QueuePair& qp, uint32_t offset, uint32_t bytes) {
+    write(qp, pair.far.region.rkey, pair.far.region.addr + offset, bytes);
+  }
+  void write(QueuePair& qp, Rkey key, uint64_t va, uint32_t bytes, uint32_t flags = kSendSignaled) {
+    ASSERT_EQ(pair.write(qp, key, va, bytes, flags), PostResult::kOk);
+    pair.run();
+  }
+  /// Posts a write of 64 bytes to the start of far's memory between two reliable datagram QPs.
+  PostResult post_rd(const std::array<QueuePair*, 2>& qps, SendOpcode opcode, Rkey key) {
+    const Sge from = pair.near.sge(0, 64);
+    return pair.near.adapter->post_send(
+        *qps[0],
+        {.opcode = opcode,
+         .sges = {&from, 1},
+         .remote_addr = pair.far.region.addr,
+         .rkey = key,
+         .dest = {.lid = NicPair::lid(1, 1), .qpn = pair.far.adapter->qpn(*qps[1]), .qkey = 0x1234}});
+  }
+
   NicPair pair{2};
 };
 
@@ -40,12 +62,10 @@ TEST_F(KeyQuestionsTest, a_storm_of_guessed_keys_costs_a_bounded_number_of_quest
   EXPECT_EQ(pair.far.memory, before);
   const auto honest = pair.connect({}, 1);
   pair.move(honest);
-  ASSERT_EQ(pair.write(*honest[0], 128, 8), PostResult::kOk);
-  pair.run();
+  write(*honest[0], 128, 8);
   EXPECT_EQ(pair.far.at(128), std::byte{0x61}) << "other queue pairs have questions left";
   pair.clock.advance(1s);
-  ASSERT_EQ(pair.write(*qps[0], pair.bound_key(0, 0, 4096), pair.far.region.addr + 64, 8), PostResult::kOk);
-  pair.run();
+  write(*qps[0], pair.bound_key(0, 0, 4096), pair.far.region.addr + 64, 8);
   EXPECT_EQ(pair.far.at(64), std::byte{0x61}) << "the next second has questions of its own";
 }
 
@@ -55,16 +75,7 @@ TEST_F(KeyQuestionsTest, all_connections_together_have_a_bounded_number_of_quest
   const Instant begin = pair.clock.now();
   for (uint32_t i = 0; i < kKeyQuestionsPerSecond + 20; ++i) {
     const auto qps = pair.connect({.type = QpType::kRd, .send_wqes = 1, .recv_wqes = 1}, 1, 1);
-    const Sge from = pair.near.sge(0, 8);
-    ASSERT_EQ(
-        pair.near.adapter->post_send(
-            *qps[0],
-            {.opcode = SendOpcode::kRdmaWrite,
-             .sges = {&from, 1},
-             .remote_addr = pair.far.region.addr,
-             .rkey = Rkey(number | (i * 7919 + 5)),
-             .dest = {.lid = NicPair::lid(1, 1), .qpn = pair.far.adapter->qpn(*qps[1]), .qkey = 0x1234}}),
-        PostResult::kOk);
+    ASSERT_EQ(post_rd(qps, SendOpcode::kRdmaWrite, Rkey(number | (i * 7919 + 5))), PostResult::kOk);
     pair.run(4, 1us);
   }
   ASSERT_LT(pair.clock.now() - begin, 1s);
@@ -79,8 +90,7 @@ TEST_F(KeyQuestionsTest, a_key_of_another_domain_is_refused_at_the_second_nic) {
   const MemoryRegion foreign = pair.list(pair.far, 0).reg_mr(other, pair.far.memory, NicPair::kAll).value();
   const std::vector<std::byte> before = pair.far.memory;
   pair.near.fill(0, 64, 0x62);
-  ASSERT_EQ(pair.write(*qps[0], foreign.rkey, foreign.addr, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], foreign.rkey, foreign.addr, 64);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
   EXPECT_EQ(pair.far.adapter->access_faults().get(AccessFault::kWrongPd), 1U);
   EXPECT_EQ(pair.far.memory, before);
@@ -94,16 +104,14 @@ TEST_F(KeyQuestionsTest, a_key_that_ended_is_refused_at_the_second_nic_before_an
         pair.list(pair.far, 0).reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll).value();
     pair.near.fill(0, 64, 0x63);
     if (handed_over) {
-      ASSERT_EQ(pair.write(*qps[0], region.rkey, region.addr, 64), PostResult::kOk);
-      pair.run();
+      write(*qps[0], region.rkey, region.addr, 64);
       ASSERT_TRUE(pair.list(pair.far, 1).has_key(region.rkey.value()));
     }
     ASSERT_TRUE(pair.list(pair.far, 0).dereg_mr(region.lkey).ok());
     EXPECT_FALSE(pair.list(pair.far, 1).has_key(region.rkey.value()));
     const std::vector<std::byte> before = pair.far.memory;
     pair.near.fill(0, 64, 0x64);
-    ASSERT_EQ(pair.write(*qps[0], region.rkey, region.addr, 64), PostResult::kOk);
-    pair.run();
+    write(*qps[0], region.rkey, region.addr, 64);
     EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
     EXPECT_EQ(pair.far.memory, before);
   }
@@ -135,16 +143,14 @@ TEST_F(KeyQuestionsTest, rights_that_change_under_the_same_key_change_at_every_n
   const MemoryRegion region =
       pair.list(pair.far, 0).reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll, {.one_key = true}).value();
   pair.near.fill(0, 64, 0x66);
-  ASSERT_EQ(pair.write(*qps[0], region.rkey, region.addr, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], region.rkey, region.addr, 64);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
   const MemoryRegion changed =
       pair.list(pair.far, 0)
           .rereg_mr(region.lkey, {.access = Access::kLocalWrite | Access::kRemoteRead})
           .value();
   ASSERT_EQ(changed.rkey, region.rkey);
-  ASSERT_EQ(pair.write(*qps[0], region.rkey, region.addr + 64, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], region.rkey, region.addr + 64, 64);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
   EXPECT_EQ(pair.far.at(64), std::byte{0});
 }
@@ -156,8 +162,7 @@ TEST_F(KeyQuestionsTest, two_queue_pairs_share_a_question) {
   pair.move(second);
   pair.near.fill(0, 64, 0x67);
   ASSERT_EQ(pair.write(*first[0], 0, 64), PostResult::kOk);
-  ASSERT_EQ(pair.write(*second[0], 64, 64), PostResult::kOk);
-  pair.run();
+  write(*second[0], 64, 64);
   EXPECT_EQ(pair.near.done.size(), 2U);
   EXPECT_EQ(pair.far.at(0), std::byte{0x67});
   EXPECT_EQ(pair.far.at(64), std::byte{0x67});
@@ -218,6 +223,75 @@ TEST_F(KeyQuestionsTest, a_queue_pair_that_is_reset_or_destroyed_forgets_what_wa
   }
 }
 
+/// Each round leaves a QP's share of cells behind. More rounds than the store has room for need the room of
+/// the earlier ones.
+TEST_F(KeyQuestionsTest, a_queue_pair_that_is_reset_gives_the_room_of_its_cells_back) {
+  pair.far.component_runs = false;
+  for (uint32_t round = 0; round <= kKeyCellsMax / kKeyCellsPerQp; ++round) {
+    const auto qps = pair.connect({.send_wqes = kKeyCellsPerQp}, 1);
+    pair.move(qps);
+    for (uint32_t i = 0; i < kKeyCellsPerQp; ++i) ASSERT_EQ(pair.write(*qps[0], 0, 8), PostResult::kOk);
+    pair.run(20, 1us);
+    EXPECT_EQ(pair.far.count(AdapterCounter::kKeyCellsHeld), (round + 1) * kKeyCellsPerQp);
+    for (const size_t end : {size_t{0}, size_t{1}})
+      ASSERT_TRUE(pair.end(end).adapter->destroy_qp(qps[end]).ok());
+  }
+  EXPECT_EQ(pair.far.count(AdapterCounter::kKeyHoldFull), 0U);
+}
+
+/// A Send loses its cell, and the write after it is placed ahead of its turn by the first NIC. The Send comes
+/// again by the second NIC, which does not know the key of the write.
+TEST_F(KeyQuestionsTest, a_write_that_was_placed_ahead_of_its_turn_needs_no_second_list) {
+  const auto qps = pair.connect({}, 1);
+  const Sge into = pair.far.sge(16384, 64);
+  for (const uint64_t wr_id : {7U, 8U})
+    ASSERT_EQ(pair.far.adapter->post_recv(*qps[1], {.wr_id = wr_id, .sges = {&into, 1}}), PostResult::kOk);
+  int cells = 0;
+  pair.pipes[0]->set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 1 || cells++ == 0 ? Verdict::kDrop : Verdict::kPass;
+  });
+  pair.near.fill(0, 64, 0x73);
+  const Sge data = pair.near.sge(0, 64);
+  ASSERT_EQ(pair.near.adapter->post_send(*qps[0], {.sges = {&data, 1}}), PostResult::kOk);
+  ASSERT_EQ(pair.near.adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                                   .sges = {&data, 1},
+                                                   .imm = 0xABCD,
+                                                   .remote_addr = pair.far.region.addr,
+                                                   .rkey = pair.far.region.rkey}),
+            PostResult::kOk);
+  pair.run(2, 1us);
+  ASSERT_EQ(pair.far.at(0), std::byte{0x73}) << "placed";
+  ASSERT_TRUE(pair.far.done.empty()) << "ahead of its turn";
+  pair.pipes[1]->set_filter([](int from, std::vector<std::byte>& cell) {  // the Send alone comes again
+    return from == 0 && static_cast<Opcode>(cell[13]) != Opcode::kSend ? Verdict::kDrop : Verdict::kPass;
+  });
+  pair.move(qps);
+  pair.run(200, 1ms);
+  ASSERT_EQ(pair.far.done.size(), 2U);
+  EXPECT_EQ(pair.far.done[1].imm, 0xABCDU) << "executed with the Send";
+  EXPECT_EQ(pair.near.done.size(), 2U);
+  EXPECT_EQ(pair.far.count(AdapterCounter::kKeyQuestions), 0U);
+}
+
+/// The range of the last write was learned from the list of the first NIC.
+TEST_F(KeyQuestionsTest, a_queue_pair_that_moves_does_not_use_the_range_that_it_has_learned) {
+  const auto qps = pair.connect({}, 1);
+  pair.near.fill(0, 64, 0x74);
+  for (int i = 0; i < 3; ++i) {
+    write(*qps[0], 0, 64);
+  }
+  pair.move(qps);
+  pair.far.component_runs = false;
+  pair.near.fill(0, 64, 0x75);
+  ASSERT_EQ(pair.write(*qps[0], 0, 64), PostResult::kOk);
+  pair.run(20);
+  EXPECT_EQ(pair.far.count(AdapterCounter::kKeyQuestions), 1U);
+  EXPECT_EQ(pair.far.at(0), std::byte{0x74}) << "the list of the second NIC does not have the key";
+  pair.far.component_runs = true;
+  pair.run();
+  EXPECT_EQ(pair.far.at(0), std::byte{0x75});
+}
+
 TEST_F(KeyQuestionsTest, an_unacknowledged_write_waits_and_what_follows_keeps_its_order) {
   const auto qps = pair.connect({.type = QpType::kUc}, 1);
   pair.move(qps);
@@ -245,8 +319,7 @@ TEST_F(KeyQuestionsTest, an_unacknowledged_queue_pair_goes_on_after_an_invalid_k
   pair.near.fill(0, 600, 0x6C);
   ASSERT_EQ(pair.write(*qps[0], Rkey(pair.far.region.rkey.value() ^ 0x333), pair.far.region.addr, 600),
             PostResult::kOk);
-  ASSERT_EQ(pair.write(*qps[0], 4096, 600), PostResult::kOk);
-  pair.run();
+  write(*qps[0], 4096, 600);
   EXPECT_EQ(pair.far.at(0), std::byte{0});
   EXPECT_EQ(pair.far.at(4096), std::byte{0x6C});
   EXPECT_EQ(pair.far.count(AdapterCounter::kDropAccess), 1U);
@@ -254,27 +327,18 @@ TEST_F(KeyQuestionsTest, an_unacknowledged_queue_pair_goes_on_after_an_invalid_k
 
 TEST_F(KeyQuestionsTest, a_reliable_datagram_waits_and_is_executed_once) {
   const auto qps = pair.connect({.type = QpType::kRd}, 1, 1);
-  const auto write = [&](Rkey key) {
-    const Sge from = pair.near.sge(0, 64);
-    return pair.near.adapter->post_send(
-        *qps[0],
-        {.opcode = SendOpcode::kRdmaWriteWithImm,
-         .sges = {&from, 1},
-         .remote_addr = pair.far.region.addr,
-         .rkey = key,
-         .dest = {.lid = NicPair::lid(1, 1), .qpn = pair.far.adapter->qpn(*qps[1]), .qkey = 0x1234}});
-  };
   const Sge into = pair.far.sge(16384, 64);
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(pair.far.adapter->post_recv(*qps[1], {.sges = {&into, 1}}), PostResult::kOk);
   pair.near.fill(0, 64, 0x6D);
-  ASSERT_EQ(write(pair.far.region.rkey), PostResult::kOk);
+  ASSERT_EQ(post_rd(qps, SendOpcode::kRdmaWriteWithImm, pair.far.region.rkey), PostResult::kOk);
   pair.run(200, 1ms);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
   EXPECT_EQ(pair.far.done.size(), 1U);
   EXPECT_EQ(pair.far.at(0), std::byte{0x6D});
   EXPECT_EQ(pair.far.count(KeyCounter::kQuestions), 1U);
-  ASSERT_EQ(write(Rkey(pair.far.region.rkey.value() ^ 0x333)), PostResult::kOk);
+  ASSERT_EQ(post_rd(qps, SendOpcode::kRdmaWriteWithImm, Rkey(pair.far.region.rkey.value() ^ 0x333)),
+            PostResult::kOk);
   pair.run(200, 1ms);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
 }
@@ -321,12 +385,10 @@ TEST_F(KeyQuestionsTest, a_queue_pair_that_comes_back_finds_its_key_without_a_qu
   const auto qps = pair.connect({}, 1);
   pair.move(qps);
   pair.near.fill(0, 64, 0x6F);
-  ASSERT_EQ(pair.write(*qps[0], 0, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], 0, 64);
   pair.rearm(qps, 0);
   pair.move(qps);
-  ASSERT_EQ(pair.write(*qps[0], 64, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], 64, 64);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
   EXPECT_EQ(pair.far.at(64), std::byte{0x6F});
   EXPECT_EQ(pair.far.count(KeyCounter::kQuestions), 1U);
@@ -354,8 +416,7 @@ TEST_F(KeyQuestionsTest, a_domain_can_be_freed_when_its_keys_have_ended_everywhe
   pair.move(qps);
   const PdId pd = pair.far.adapter->alloc_pd().value();
   const MemoryRegion foreign = pair.list(pair.far, 0).reg_mr(pd, pair.far.memory, NicPair::kAll).value();
-  ASSERT_EQ(pair.write(*qps[0], foreign.rkey, foreign.addr, 64), PostResult::kOk);
-  pair.run();
+  write(*qps[0], foreign.rkey, foreign.addr, 64);
   EXPECT_FALSE(pair.list(pair.far, 1).pd_unused(pd));
   EXPECT_FALSE(pair.far.adapter->dealloc_pd(pd).ok());
   ASSERT_TRUE(pair.list(pair.far, 0).dereg_mr(foreign.lkey).ok());

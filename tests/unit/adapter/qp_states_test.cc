@@ -169,5 +169,21 @@ TEST_F(QpStates, a_completion_queue_overruns_once) {
   EXPECT_EQ(count_events(AsyncEventKind::kCqOverrun), 1);
 }
 
+/// A device has its adapter before its first port is there.
+TEST(QpWithoutPort, every_type_is_made_reset_and_destroyed_without_a_port) {
+  SeededRandom random(1);
+  ChannelAdapter adapter({.guid = Guid(1)}, random);
+  const PdId pd = adapter.alloc_pd().value();
+  CompletionQueue* cq = adapter.create_cq(16).value();
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
+    QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
+    const uint32_t mask = kQpAttrState | find_qp_rule(type, QpState::kReset, QpState::kInit)->required;
+    EXPECT_NE(adapter.modify_qp(*qp, {.state = QpState::kInit, .port = 1}, mask), ModifyResult::kOk);
+    for (const QpState state : {QpState::kErr, QpState::kReset})
+      EXPECT_EQ(adapter.modify_qp(*qp, {.state = state}, kQpAttrState), ModifyResult::kOk);
+    EXPECT_TRUE(adapter.destroy_qp(qp).ok());
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -119,6 +119,27 @@ TEST_F(Identifiers, a_descriptor_counts_the_events_that_move_and_end) {
   EXPECT_FALSE(readable(other));
 }
 
+TEST_F(Identifiers, an_identifier_knows_its_waiting_events) {
+  CmId& id = make();
+  CmId& beside = make();
+  for (int i = 0; i < 3; ++i) tell(file, id);
+  tell(file, beside);
+  EXPECT_EQ(id.events_waiting, 3U);
+  EXPECT_EQ(beside.events_waiting, 1U);
+  QueuedEvent event;
+  ASSERT_TRUE(table.pop(file, event));
+  EXPECT_EQ(id.events_waiting, 2U);
+  ASSERT_EQ(table.migrate(id, other), 0);
+  EXPECT_EQ(id.events_waiting, 2U);
+  EXPECT_EQ(events(other), (std::vector{&id, &id}));
+  EXPECT_EQ(id.events_waiting, 0U);
+  tell(other, id);
+  table.drop_all_events(other);
+  table.drop_all_events(file);
+  EXPECT_EQ(id.events_waiting, 0U);
+  EXPECT_EQ(beside.events_waiting, 0U);
+}
+
 TEST_F(Identifiers, an_event_of_a_group_that_was_left_is_not_reported) {
   CmId& id = make();
   Membership* group = table.join(id, 7);
