@@ -121,6 +121,11 @@ class DmaDevice : public Pollable {
   /// The peer's register: anything that a peer may write. 0 while it is not up.
   [[nodiscard]] virtual uint64_t peer_scratchpad(uint32_t index) const noexcept = 0;
 
+  /// The peer's window memory as this process has mapped it, of a device that carries out requests of the
+  /// window space by loads and stores: its user may make them itself, with those of window_words.h for the
+  /// words that both sides write. Empty: it may not, or the peer is not up. Lives as long as the device.
+  [[nodiscard]] virtual std::span<std::byte> mapped_peer() noexcept { return {}; }
+
   /// The own window memory, zero at first, aligned to 64 bytes; lives as long as the device. The peer may
   /// write it at any time.
   [[nodiscard]] virtual std::span<std::byte> own_memory() noexcept = 0;

@@ -31,6 +31,7 @@ class MemoryWindow::End final : public DmaDevice {
       : random_(random),
         requests_max_(config.requests),
         memory_space_(config.memory_space),
+        mapped_(config.mapped),
         words_(config.window_bytes[side] / kWindowWordBytes + kAlignWords) {
     WEFT_CHECK(config.window_bytes[side] % 64 == 0, "window memory is a multiple of 64 bytes");
     const auto at = reinterpret_cast<uintptr_t>(words_.data());
@@ -87,6 +88,9 @@ class MemoryWindow::End final : public DmaDevice {
   }
   void set_scratchpad(uint32_t index, uint64_t value) noexcept override { scratchpads_.at(index) = value; }
   uint64_t peer_scratchpad(uint32_t index) const noexcept override { return other_->scratchpads_.at(index); }
+  std::span<std::byte> mapped_peer() noexcept override {
+    return mapped_ ? other_->memory_ : std::span<std::byte>();
+  }
   std::span<std::byte> own_memory() noexcept override { return memory_; }
 
   int poll(Instant now) noexcept override {
@@ -215,6 +219,7 @@ class MemoryWindow::End final : public DmaDevice {
   RandomSource& random_;
   uint32_t requests_max_;
   bool memory_space_;
+  bool mapped_;
   std::vector<uint64_t> words_;
   std::span<std::byte> memory_;
   End* other_ = nullptr;

@@ -30,6 +30,7 @@ struct MemoryWindowConfig {
   std::array<size_t, 2> window_bytes{65'536, 65'536};  // per side, a multiple of 64
   uint32_t requests = 64;
   bool memory_space = true;
+  bool mapped = false;  // both ends offer mapped_peer()
 };
 
 /// Owner: one thread, which also calls both ends.

@@ -1,8 +1,9 @@
 // How it works: the sender copies each record to its staging area, where the device reads it. Requests of a
 // device have no order, so a head goes to the peer only after all slots before it have arrived, and a record
 // is done when a head behind it has arrived. A slot whose DMA failed cannot be left out, because others may
-// stand behind it: it is written again as void. The receiver copies a slot's header, checks it, copies the
-// data, and stores the tail, which the sender reads by DMA when it finds the FIFO full.
+// stand behind it: it is written again as void. If the device lets its user store into the peer's memory, the
+// record goes there at once, and the next poll() stores the head. The receiver copies a slot's header, checks
+// it, copies the data, and stores the tail, which the sender reads when it finds the FIFO full.
 #include "fabric/window/message_fifo.h"
 
 #include <algorithm>
@@ -33,7 +34,13 @@ bool FifoSender::open(const WindowAnchor& peer) noexcept {
   peer_ = peer;
   slots_ = peer.slots();
   slot_bytes_ = peer.slot_bytes;
+  mapped_ = device_->mapped_peer();
   return true;
+}
+
+void FifoSender::use(DmaDevice& device) noexcept {
+  device_ = &device;
+  mapped_ = device.mapped_peer();
 }
 
 std::byte* FifoSender::staged(uint64_t position) noexcept {
@@ -50,25 +57,51 @@ FifoPost FifoSender::send(uint32_t destination, uint32_t source, std::span<const
   if (!is_open()) return FifoPost::kNotOpen;
   if (broken_) return FifoPost::kBroken;
   if (data.size() > data_bytes_max()) return FifoPost::kTooLong;
-  if (head_ - done_ == slots_) return FifoPost::kFull;
-  if (head_ - tail_seen_ == slots_) {
-    tail_wanted_ = true;
-    return FifoPost::kFull;
-  }
+  if (!has_room()) return broken_ ? FifoPost::kBroken : FifoPost::kFull;
+  const bool mapped = !mapped_.empty();
   const auto header = encode_slot({static_cast<uint32_t>(data.size()), destination, source}, head_);
-  std::byte* const slot = staged(head_);
+  std::byte* const slot = mapped ? mapped_.data() + slot_at(head_) : staged(head_);
   std::memcpy(slot, header.data(), header.size());
   if (!data.empty()) std::memcpy(slot + header.size(), data.data(), data.size());
-  pending(head_) = {.cookie = cookie};
-  post_slot(head_++);
+  pending(head_) = {.cookie = cookie, .state = SlotState::kMoved};
+  if (!mapped) post_slot(head_);
+  ++head_;
+  if (mapped) moved_ = head_;
   return FifoPost::kOk;
+}
+
+bool FifoSender::has_room() noexcept {
+  if (head_ - done_ == slots_) return false;
+  if (head_ - tail_seen_ != slots_) return true;
+  tail_wanted_ = true;
+  if (!mapped_.empty()) {
+    publish();
+    read_tail(tail_at_);
+  }
+  return !broken_ && head_ - tail_seen_ != slots_;
+}
+
+/// Of records in mapped memory. The notification is in one order with all other words, the head need not be.
+void FifoSender::publish() noexcept {
+  if (synced_ == head_) return;
+  publish_window_word(mapped_.data() + peer_.fifo_offset + kFifoHeadAt, head_);
+  synced_ = head_posted_ = head_;
+  device_->notify();
+}
+
+/// From mapped memory, after publish(). The head is stored once more, in one order with the tail that the
+/// peer stores before it reads the head: so the peer sees that the FIFO is full, or this side sees the tail.
+void FifoSender::read_tail(Instant now) noexcept {
+  std::byte* const fifo = mapped_.data() + peer_.fifo_offset;
+  store_window_word(fifo + kFifoHeadAt, head_);
+  take_tail(load_window_word(fifo + kFifoTailAt), now);
 }
 
 void FifoSender::post_slot(uint64_t position) noexcept {
   const std::byte* const slot = staged(position);
   const uint64_t bytes = kSlotHeaderBytes + uint64_t{load_be<uint32_t>(slot)};
-  const bool posted = device_->post({DmaKind::kWrite, DmaSpace::kWindow, peer_.slot_at(position),
-                                     staged(position), bytes, token(What::kSlot, position)});
+  const bool posted = device_->post({DmaKind::kWrite, DmaSpace::kWindow, slot_at(position), staged(position),
+                                     bytes, token(What::kSlot, position)});
   pending(position).state = posted ? SlotState::kMoving : SlotState::kToPost;
   slot_to_post_ |= !posted;
 }
@@ -87,6 +120,11 @@ void FifoSender::post_tail() noexcept {
 
 void FifoSender::poll(Instant now) noexcept {
   if (!is_open() || broken_) return;
+  if (!mapped_.empty()) {
+    publish();
+    if (tail_wanted_ && now >= tail_at_) read_tail(now);
+    return;
+  }
   if (slot_to_post_) {
     slot_to_post_ = false;
     for (uint64_t at = moved_; at != head_; ++at) {
@@ -160,7 +198,10 @@ void FifoSender::tail_done(bool good, Instant now) noexcept {
     return;
   }
   tail_tries_ = 0;
-  const uint64_t tail = load_be<uint64_t>(tail_word_.data());
+  take_tail(load_be<uint64_t>(tail_word_.data()), now);
+}
+
+void FifoSender::take_tail(uint64_t tail, Instant now) noexcept {
   // The peer may have taken what a head under way shows, and nothing beyond.
   if (tail - tail_seen_ > head_posted_ - tail_seen_) {
     break_off();

@@ -42,7 +42,7 @@ class FifoSender {
   FifoSender(const FifoSender&) = delete;
   FifoSender& operator=(const FifoSender&) = delete;
   /// Later requests go to this device, which gives back the completions of earlier ones, too.
-  void use(DmaDevice& device) noexcept { device_ = &device; }
+  void use(DmaDevice& device) noexcept;
 
   /// The peer's FIFO, once per window. False when there is no memory for a copy of its slots.
   [[nodiscard]] bool open(const WindowAnchor& peer) noexcept;
@@ -57,9 +57,14 @@ class FifoSender {
   [[nodiscard]] bool next_done(FifoDone& out) noexcept;
 
   void complete(uint64_t token, DmaStatus status, Instant now) noexcept;
+  /// Moves records on: what was sent is at the peer afterwards, if its memory is mapped.
   void poll(Instant now) noexcept;
   /// A notification has come: the tail may have moved.
   void look() noexcept { tail_at_ = Instant::min(); }
+  /// No record is under way, and none waits for room: poll() and complete() have nothing to do.
+  [[nodiscard]] bool idle() const noexcept {
+    return synced_ == head_ && !head_moving_ && !tail_moving_ && !tail_wanted_;
+  }
   [[nodiscard]] Instant deadline() const noexcept;
 
   /// The peer broke a rule, or DMA failed kFifoDmaTries times. All records not done fail.
@@ -79,7 +84,15 @@ class FifoSender {
   /// In the second byte of a token; the position, modulo slots, is below.
   enum class What : uint8_t { kSlot, kHead, kTail };
 
+  [[nodiscard]] bool has_room() noexcept;
+  void publish() noexcept;
+  void read_tail(Instant now) noexcept;
+  void take_tail(uint64_t tail, Instant now) noexcept;
   [[nodiscard]] std::byte* staged(uint64_t position) noexcept;
+  /// Offset of the slot of a position, in the peer's window memory.
+  [[nodiscard]] uint64_t slot_at(uint64_t position) const noexcept {
+    return peer_.fifo_offset + kFifoControlBytes + (position & (slots_ - 1)) * slot_bytes_;
+  }
   [[nodiscard]] Pending& pending(uint64_t position) noexcept { return pending_[position & (slots_ - 1)]; }
   [[nodiscard]] uint64_t token(What what, uint64_t position) const noexcept;
   void post_slot(uint64_t position) noexcept;
@@ -95,7 +108,8 @@ class FifoSender {
   uint64_t slots_ = 0;
   uint32_t slot_bytes_ = kSlotHeaderBytes;
   WindowAnchor peer_;
-  std::vector<uint64_t> staging_;  // the slots as they are at the peer, or will be
+  std::span<std::byte> mapped_;    // the peer's window memory, if this side may store there itself
+  std::vector<uint64_t> staging_;  // the slots as they are at the peer, or will be; not used when mapped
   std::vector<Pending> pending_;
 
   // Positions, in order: done <= synced <= head_posted <= moved <= head.

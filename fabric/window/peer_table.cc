@@ -45,6 +45,7 @@ void PeerTable::poll(Instant now) noexcept {
       read_generation(Step::kConfirmCopy);
       return;
     case Step::kReady:
+      if (stale_ && !mapped_.empty()) stale_ = is_changed();
       if (stale_) {
         stale_ = false;
         read_generation(Step::kLook);
@@ -60,13 +61,40 @@ void PeerTable::poll(Instant now) noexcept {
       write_use(anchor_.generation, Step::kAnnounce);
       return;
     case Step::kInUse:
-      if (held_ == 0 && (!wanted_ || stale_)) write_use(0, Step::kLeave);
+      if (held_ == 0 && (!wanted_ || stale_)) leave();
       return;
     case Step::kLeave:
       write_use(0, Step::kLeave);
       return;
     case Step::kFaulty:
       return;
+  }
+}
+
+/// The four accesses of a use, as everywhere: this side stores the use and loads the generation; the owner
+/// stores the generation and loads the use (docs/window.md).
+bool PeerTable::begin_use() noexcept {
+  if (mapped_.empty() || under_way_ || (step_ != Step::kReady && step_ != Step::kInUse)) return false;
+  if (step_ == Step::kReady) {
+    store_window_word(mapped_.data() + anchor_.fifo_offset + kFifoTableUseAt, anchor_.generation);
+    step_ = Step::kInUse;
+  }
+  stale_ = is_changed();  // then poll() leaves first: the owner waits for that
+  return !stale_;
+}
+
+/// Only with mapped_.
+bool PeerTable::is_changed() const noexcept {
+  return load_window_word(mapped_.data() + anchor_at_ + kAnchorGenerationAt) != anchor_.generation;
+}
+
+void PeerTable::leave() noexcept {
+  if (mapped_.empty()) return write_use(0, Step::kLeave);
+  store_window_word(mapped_.data() + anchor_.fifo_offset + kFifoTableUseAt, 0);
+  step_ = Step::kReady;
+  if (stale_) {
+    stale_ = false;
+    read_generation(Step::kLook);
   }
 }
 
@@ -85,6 +113,7 @@ void PeerTable::find_anchor() noexcept {
     return;
   }
   anchor_at_ = at;
+  mapped_ = device_->mapped_peer();
   start_copy();
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fabric/window/device.h"
@@ -44,7 +45,10 @@ class PeerTable {
  public:
   PeerTable(DmaDevice& device, uint64_t token);
   /// Later requests go to this device, which gives back the completions of earlier ones, too.
-  void use(DmaDevice& device) noexcept { device_ = &device; }
+  void use(DmaDevice& device) noexcept {
+    device_ = &device;
+    mapped_ = device.mapped_peer();
+  }
 
   /// Starts the next step, if none is under way and one is due.
   void poll(Instant now) noexcept;
@@ -64,6 +68,13 @@ class PeerTable {
 
   /// The caller has an access to check: begins a use (docs/window.md) if there is none.
   void want_use() noexcept { wanted_ = true; }
+  /// The same where the peer's memory is mapped: announces and confirms without requests. False when there
+  /// is no use afterwards: want_use() then, if the access may wait.
+  [[nodiscard]] bool begin_use() noexcept;
+  /// No request is under way, and poll() would start none.
+  [[nodiscard]] bool idle() const noexcept {
+    return step_ == Step::kReady && !under_way_ && !stale_ && !wanted_;
+  }
   /// check() speaks of a table that the owner knows to be used. DMA may be posted, one hold() each, until
   /// this is false again; end_use() ends it.
   [[nodiscard]] bool in_use() const noexcept { return step_ == Step::kInUse && !stale_; }
@@ -92,6 +103,8 @@ class PeerTable {
     kFaulty,
   };
 
+  void leave() noexcept;
+  [[nodiscard]] bool is_changed() const noexcept;
   void read(uint64_t offset, std::byte* to, uint64_t bytes, Step step) noexcept;
   void read_generation(Step step) noexcept;
   void write_use(uint64_t generation, Step step) noexcept;
@@ -111,6 +124,7 @@ class PeerTable {
 
   DmaDevice* device_;
   uint64_t token_;
+  std::span<std::byte> mapped_;  // the peer's window memory, if this side may load and store there itself
   Step step_ = Step::kFindAnchor;
   bool under_way_ = false;
   bool has_copy_ = false;

@@ -1,7 +1,9 @@
-// How it works: requests of one kind that follow each other go into one call, with one local part each and
-// two remote parts, the second of which holds the last bytes: the kernel copies part by part. The call says
-// how many bytes it moved, which tells the request that failed; the call is then repeated behind that
-// request.
+// How it works: requests of one kind that follow each other go into one call. A write has two parts, the
+// second of which holds the last bytes: the kernel copies part by part. Local parts are cheaper, because the
+// kernel looks up and holds the pages of each remote part anew (0.27 us). They keep the order only where the
+// processor makes stores visible in the order of the program; elsewhere the remote side has the two parts.
+// The call says how many bytes it moved, which tells the request that failed; the call is then repeated
+// behind that request.
 #include "fabric/window/process_copy.h"
 
 #include <fmt/format.h>
@@ -21,22 +23,31 @@ constexpr size_t kListMax = 64;  // requests in one call; below IOV_MAX with two
 /// Above this a request has calls of its own, in pieces: one call moves less than 2 GiB.
 constexpr uint64_t kAloneBytes = uint64_t{1} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 28;
+#if defined(__x86_64__)
+constexpr bool kStoresInOrder = true;  // also those of two string instructions, one after the other
+#else
+constexpr bool kStoresInOrder = false;
+#endif
 
 void* address(uint64_t at) noexcept {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(at));  // NOLINT(performance-no-int-to-ptr)
 }
 
 struct Call {
-  std::array<iovec, kListMax> local;
+  std::array<iovec, 2 * kListMax> local;
   std::array<iovec, 2 * kListMax> remote;
   size_t locals = 0;
   size_t remotes = 0;
 
   void add(const DmaRequest& request) noexcept {
     const uint64_t last = request.kind == DmaKind::kWrite ? last_bytes(request) : 0;
-    local.at(locals++) = {request.local, request.bytes};
-    remote.at(remotes++) = {address(request.remote), request.bytes - last};
-    if (last != 0) remote.at(remotes++) = {address(request.remote + request.bytes - last), last};
+    const uint64_t last_here = kStoresInOrder ? last : 0;
+    const uint64_t last_there = kStoresInOrder ? 0 : last;
+    local[locals++] = {request.local, request.bytes - last_here};
+    if (last_here != 0) local[locals++] = {request.local + request.bytes - last_here, last_here};
+    remote[remotes++] = {address(request.remote), request.bytes - last_there};
+    if (last_there != 0)
+      remote[remotes++] = {address(request.remote + request.bytes - last_there), last_there};
   }
   /// Bytes moved, or -1 with errno.
   ssize_t run(pid_t process, DmaKind kind) const noexcept {

@@ -152,6 +152,9 @@ class TwoProcesses final : public ProcessDevice {
   uint64_t peer_scratchpad(uint32_t index) const noexcept override {
     return peer_ ? to_big(peer_->control().scratchpads.at(index).load()) : 0;
   }
+  std::span<std::byte> mapped_peer() noexcept override {
+    return peer_ ? peer_->memory() : std::span<std::byte>();
+  }
   std::span<std::byte> own_memory() noexcept override { return own_.memory(); }
 
   int poll(Instant now) noexcept override {

@@ -38,18 +38,20 @@ class Doorbell {
   }
   [[nodiscard]] const std::atomic<uint64_t>& word() const noexcept { return own_.bell; }
   [[nodiscard]] bool rung() const noexcept { return own_.bell.load(std::memory_order_acquire) != seen_; }
-  /// Asks for a wake-up, then looks once more: false when the bell has rung. The exchange pairs with that of
-  /// ring(): one of the two sees the other's store.
+  /// Asks for a wake-up, then looks once more: false when the bell has rung. Exchange and look have one order
+  /// with the two accesses of ring(): one of the two sides sees the other's.
   [[nodiscard]] bool prepare_sleep() noexcept {
     own_.sleeping.exchange(1, std::memory_order_seq_cst);
-    return !rung();
+    return own_.bell.load(std::memory_order_seq_cst) == seen_;
   }
   /// An exchange: a store would end the release sequence of ring()'s (slot_ring.cc).
   void finish_sleep() noexcept { own_.sleeping.exchange(0, std::memory_order_relaxed); }
-  /// Rings the peer's. True when it sleeps and must be woken.
+  /// Rings the peer's. True when it sleeps and must be woken. An awake peer's flag is only read, so it stays
+  /// in the caches of both sides.
   [[nodiscard]] static bool ring(WindowControl& peer) noexcept {
     peer.bell.fetch_add(1, std::memory_order_seq_cst);
-    return peer.sleeping.exchange(0, std::memory_order_seq_cst) != 0;
+    return peer.sleeping.load(std::memory_order_seq_cst) != 0 &&
+           peer.sleeping.exchange(0, std::memory_order_seq_cst) != 0;
   }
 
  private:

@@ -72,18 +72,27 @@ int WindowEnd::poll(Instant now) noexcept {
   }
   if (faulty_ != nullptr) [[unlikely]]
     tell_cut();
+  if (rests()) return work;
   if (!std::exchange(waited_, false)) peer_.end_use();
   peer_.poll(now);
+  const uint64_t tail = sender_.tail();
   if (!sender_.is_open() && peer_.ready() && !no_memory_) no_memory_ = !sender_.open(peer_.anchor());
   sender_.poll(now);
   device_->flush();
   work += drain();
   peer_.poll(now);  // what has ended may end the use
+  work += sender_.tail() != tail ? 1 : 0;
   return work + drain();
+}
+
+/// Nothing is under way, and none of the parts has anything to start.
+bool WindowEnd::rests() const noexcept {
+  return sender_.is_open() && sender_.idle() && peer_.idle() && under_way_ == 0 && !waited_;
 }
 
 void WindowEnd::flush() noexcept {
   if (now_ == Instant::min()) return;  // nothing can have been posted before the first poll()
+  if (rests()) return;
   sender_.poll(now_);
   device_->flush();
   drain();
@@ -177,7 +186,7 @@ void WindowEnd::release() noexcept {
 
 AccessPost WindowEnd::access(const WindowAccess& access) noexcept {
   if (state() != WindowState::kUp) return AccessPost::kDown;
-  if (!peer_.in_use()) {
+  if (!peer_.in_use() && !peer_.begin_use()) {
     peer_.want_use();
     peer_.poll(now_);
     drain();

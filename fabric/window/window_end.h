@@ -104,6 +104,7 @@ class WindowEnd final : public Pollable {
  private:
   [[nodiscard]] AccessPost post_access(const WindowAccess& access) noexcept;
   [[nodiscard]] DmaRequest request_of(const WindowAccess& access, bool& reachable) const noexcept;
+  [[nodiscard]] bool rests() const noexcept;
   [[nodiscard]] bool make_faulty(WindowFaults* faults) noexcept;
   void look_for_cut() noexcept;
   void tell_cut() noexcept;

@@ -31,6 +31,11 @@ inline void store_window_word(std::byte* at, uint64_t value) noexcept {
   store_raw_word(at, to_big(value));
 }
 
+/// Behind all earlier stores of this thread, but not in the one order of the others.
+inline void publish_window_word(std::byte* at, uint64_t value) noexcept {
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).store(to_big(value), std::memory_order_release);
+}
+
 /// True when [offset, offset + bytes) lies in `size` bytes.
 [[nodiscard]] constexpr bool lies_inside(uint64_t offset, uint64_t bytes, uint64_t size) noexcept {
   return offset <= size && bytes <= size - offset;

@@ -63,8 +63,10 @@ class Windows::Shared {
   }
   void join(const fabric::DmaFaults& faults, RandomSource& random) {
     const size_t bytes = fabric::OwnWindow::bytes_for(kWindow);
+    const bool mapped = (sides[0].place + sides[1].place) % 2 == 0;
     device = std::make_unique<fabric::MemoryWindow>(
-        fabric::MemoryWindowConfig{.window_bytes = {bytes, bytes}, .requests = kRequests}, random);
+        fabric::MemoryWindowConfig{.window_bytes = {bytes, bytes}, .requests = kRequests, .mapped = mapped},
+        random);
     for (size_t i = 0; i < sides.size(); ++i) {
       device->set_owner_memory(i, &memory);
       device->set_faults(i, faults);

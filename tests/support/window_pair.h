@@ -45,6 +45,7 @@ struct WindowPairConfig {
   WindowKind kind = WindowKind::kMemory;
   fabric::OwnWindowConfig own{.slots = 8, .slot_bytes = 128, .table_entries = 16};
   uint32_t requests = 64;
+  bool mapped = false;  // of kMemory: each end may store into the other's window memory itself
 };
 
 class WindowPair {
@@ -129,7 +130,9 @@ class WindowPair {
     switch (config.kind) {
       case WindowKind::kMemory:
         window = std::make_unique<MemoryWindow>(
-            MemoryWindowConfig{.window_bytes = {bytes, bytes}, .requests = config.requests}, random);
+            MemoryWindowConfig{
+                .window_bytes = {bytes, bytes}, .requests = config.requests, .mapped = config.mapped},
+            random);
         for (size_t side = 0; side < 2; ++side) {
           window->set_owner_memory(side, &memory[side]);
           devices[side] = &window->end(side);

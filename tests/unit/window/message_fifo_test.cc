@@ -10,6 +10,7 @@
 #include "fabric/window/memory_device.h"
 #include "fabric/window/own_window.h"
 #include "fabric/window/window_words.h"
+#include "tests/support/traced_device.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -21,9 +22,10 @@ constexpr uint8_t kSenderChannel = 9;
 /// Side 0 sends into the FIFO of side 1.
 class MessageFifo : public ::testing::Test {
  protected:
-  MessageFifo()
+  explicit MessageFifo(bool mapped = false)
       : window({.window_bytes = {OwnWindow::bytes_for(kSmallFifo), OwnWindow::bytes_for(kSmallFifo)},
-                .requests = 8},
+                .requests = 8,
+                .mapped = mapped},
                random),
         own(window.end(1), kSmallFifo),
         sender(window.end(0), kSenderChannel),
@@ -225,6 +227,82 @@ TEST_F(MessageFifo, faults_lose_double_and_reorder_nothing) {
     EXPECT_GT(faulty.counts(0).failed, 5U);
     EXPECT_LT(good.size(), 300U);
   }
+}
+
+// ---- the peer's window memory is mapped here
+
+class MappedFifo : public MessageFifo {
+ protected:
+  MappedFifo() : MessageFifo(true) {}
+};
+
+TEST_F(MappedFifo, records_arrive_without_requests_when_the_sender_is_polled) {
+  ASSERT_EQ(send("one", 1, 5), FifoPost::kOk);
+  ASSERT_EQ(send("two", 2, 6), FifoPost::kOk);
+  EXPECT_EQ(take(), "") << "nothing before the head says so";
+  EXPECT_FALSE(sender.idle());
+  run(1);
+  EXPECT_TRUE(notified || window.end(1).take_notification());
+  EXPECT_TRUE(sender.idle());
+  EXPECT_EQ(take(), "one");
+  EXPECT_EQ(context, 5U);
+  EXPECT_EQ(take(), "two");
+  EXPECT_EQ(take(), "");
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].cookie, 1U);
+  EXPECT_TRUE(ended[1].good);
+  EXPECT_EQ(window.counts(0).requests, 0U);
+}
+
+TEST_F(MappedFifo, a_full_fifo_is_not_overwritten_and_goes_on) {
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send("m" + std::to_string(i), i), FifoPost::kOk);
+  EXPECT_EQ(send("m4", 4), FifoPost::kFull);
+  run(3);
+  EXPECT_EQ(send("m4", 4), FifoPost::kFull) << "the receiver is stopped";
+  EXPECT_FALSE(sender.idle()) << "a record waits";
+  FifoRecord record;
+  ASSERT_EQ(receiver.take(record), FifoTake::kRecord);
+  EXPECT_TRUE(receiver.release()) << "the sender may wait";
+  EXPECT_EQ(sender.tail(), 0U);
+  run(1, kFifoTailEvery);
+  EXPECT_EQ(sender.tail(), 1U) << "without a notification";
+  EXPECT_EQ(send("m4", 4), FifoPost::kOk);
+  run(1);
+  for (const char* text : {"m1", "m2", "m3", "m4"}) EXPECT_EQ(take(), text);
+  EXPECT_EQ(take(), "");
+}
+
+TEST_F(MappedFifo, slots_are_used_again_over_and_over) {
+  uint64_t next = 0;
+  for (uint64_t taken = 0; taken < 100;) {
+    while (next < 100 && send(std::to_string(next), next) == FifoPost::kOk) ++next;
+    run(1);
+    for (std::string text = take(); !text.empty(); text = take()) ASSERT_EQ(text, std::to_string(taken++));
+  }
+  EXPECT_EQ(ended.size(), 100U);
+  EXPECT_EQ(receiver.tail(), 100U);
+}
+
+/// A fault on demand puts a device before this one, which carries out requests alone.
+TEST_F(MappedFifo, goes_on_by_requests_when_another_device_takes_over) {
+  TracedDevice other(window.end(0));
+  ASSERT_EQ(send("stored", 1), FifoPost::kOk);
+  sender.use(other);
+  ASSERT_EQ(send("moved", 2), FifoPost::kOk);
+  run(3);
+  EXPECT_EQ(take(), "stored");
+  EXPECT_EQ(take(), "moved");
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_TRUE(ended[0].good && ended[1].good);
+  EXPECT_FALSE(other.requests().empty());
+}
+
+TEST_F(MappedFifo, a_tail_that_cannot_be_breaks_the_sender) {
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send("x", i), FifoPost::kOk);
+  run(1);
+  store_window_word(control(kFifoTailAt), 5);
+  EXPECT_EQ(send("x", 4), FifoPost::kBroken);
+  EXPECT_TRUE(sender.broken());
 }
 
 // ---- hostile peers

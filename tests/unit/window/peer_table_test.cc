@@ -21,8 +21,9 @@ constexpr uint64_t kAnchorPlace = 64;
 /// The owner is side 0, the requester side 1.
 class PeerTableTest : public ::testing::Test {
  protected:
-  PeerTableTest()
-      : window({.window_bytes = {OwnWindow::bytes_for(kSmallTable), OwnWindow::bytes_for(kSmallTable)}},
+  explicit PeerTableTest(bool mapped = false)
+      : window({.window_bytes = {OwnWindow::bytes_for(kSmallTable), OwnWindow::bytes_for(kSmallTable)},
+                .mapped = mapped},
                random),
         own(window.end(0), kSmallTable),
         table(window.end(1), 7) {}
@@ -190,6 +191,61 @@ TEST_F(PeerTableTest, an_owner_that_dies_makes_it_faulty) {
   table.look();
   run(3);
   EXPECT_FALSE(table.in_use());
+}
+
+/// The peer's window memory is mapped here.
+class MappedPeerTable : public PeerTableTest {
+ protected:
+  MappedPeerTable() : PeerTableTest(true) {}
+};
+
+TEST_F(MappedPeerTable, a_use_is_announced_and_confirmed_without_requests) {
+  ASSERT_EQ(own.publish(kReadable), PublishResult::kOk);
+  EXPECT_FALSE(table.begin_use()) << "there is no copy yet";
+  ready();
+  const uint64_t before = window.counts(1).requests;
+  ASSERT_TRUE(table.begin_use());
+  EXPECT_TRUE(table.in_use());
+  EXPECT_EQ(table_use(), own.generation());
+  EXPECT_EQ(table.check(5, 0x10000, 1, kTableRead), TableCheck::kGranted);
+  table.hold();
+  run(3);
+  EXPECT_EQ(table_use(), own.generation()) << "DMA is under way";
+  table.release();
+  run(1);
+  EXPECT_EQ(table_use(), 0U);
+  EXPECT_TRUE(table.idle());
+  EXPECT_EQ(window.counts(1).requests, before);
+}
+
+TEST_F(MappedPeerTable, a_use_never_speaks_of_an_older_table) {
+  heeds_notifications = false;
+  ASSERT_EQ(own.publish(kReadable), PublishResult::kOk);
+  ready();
+  const uint64_t generation = own.withdraw(5);
+  EXPECT_FALSE(table.begin_use());
+  EXPECT_FALSE(table.in_use());
+  EXPECT_FALSE(own.settled(generation)) << "the old use is announced, until poll() leaves it";
+  ASSERT_TRUE(use());
+  EXPECT_EQ(table.check(5, 0x10000, 1, kTableRead), TableCheck::kUnknownKey);
+  EXPECT_EQ(table_use(), generation);
+}
+
+TEST_F(MappedPeerTable, a_withdrawn_entry_is_settled_when_the_dma_under_way_has_ended) {
+  ASSERT_EQ(own.publish(kReadable), PublishResult::kOk);
+  ready();
+  ASSERT_TRUE(table.begin_use());
+  table.hold();
+  const uint64_t generation = own.withdraw(5);
+  run(20);
+  EXPECT_FALSE(table.in_use());
+  EXPECT_FALSE(table.begin_use()) << "no further access on the old table";
+  EXPECT_FALSE(own.settled(generation)) << "one is under way";
+  table.release();
+  run(20);
+  EXPECT_TRUE(own.settled(generation));
+  ASSERT_TRUE(table.begin_use()) << "on the new table";
+  EXPECT_EQ(table.check(5, 0x10000, 1, kTableRead), TableCheck::kUnknownKey);
 }
 
 TEST_F(PeerTableTest, publishing_is_refused_for_doubles_full_tables_and_bad_entries) {
