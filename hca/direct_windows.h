@@ -33,7 +33,7 @@ inline constexpr size_t kWindowsMax = 4096;
 
 struct DirectWindowsConfig {
   std::string directory;  // where the processes meet; empty: only in a file
-  /// A file that this process shares with one other: their window is there if they do not meet in a directory.
+  /// A file that this process shares with one other, for those that do not meet in the directory.
   std::string file{};
   uint32_t file_side = 0;      // 0 or 1; the peer has the other
   bool file_locks = true;      // see fabric::FileDeviceConfig
