@@ -168,7 +168,9 @@ Refusable<QpMemory> ChannelAdapter::make_qp(const QpConfig& config) const {
   if (row == nullptr) return Refusal{Reason::kNoService, "create_qp: the adapter has no such service"};
   if (!row->serves_domain)
     if (Refusable<> good = core_->check_sizes(config, *row); !good) return good.error();
-  return QpMemory(std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes).release());
+  auto made = std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes);
+  if (core_->ways != nullptr && row->finds_ways) made->ways = std::make_unique<WayState>();
+  return QpMemory(made.release());
 }
 
 Refusable<QueuePair*> ChannelAdapter::create_qp(QpMemory&& memory) {
@@ -231,6 +233,7 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory& memory) {
     return Refusal{Reason::kBusy, "destroy_qp: the QP is member of a multicast group; detach it first"};
   qp->service->say_last_words(*qp);
   qp->service->forget(*qp);
+  if (qp->ways != nullptr) core_->ways->forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
   if (qp->row->serves_domain) {

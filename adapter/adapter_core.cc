@@ -23,6 +23,7 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
     : engine(config, random),
       questions(config.nics.size() > 1 ? std::make_unique<KeyQuestions>(engine, config.nics) : nullptr),
       writer(engine),
+      ways(questions != nullptr ? std::make_unique<Ways>(engine, writer) : nullptr),
       services(config.services, engine, writer),
       pds(config.limits.protection_domains + 1),
       srqs(engine, pds, cqs),
@@ -33,6 +34,7 @@ AdapterCore::AdapterCore(const AdapterConfig& config, RandomSource& random)
       reliable_(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct_(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
   engine.questions = questions.get();
+  engine.ways = ways.get();
   cqs.reserve(config.limits.completion_queues);
   if (direct_ != nullptr && reliable_ != nullptr) direct_->fall_back_to(*reliable_);
 }
@@ -53,7 +55,7 @@ int AdapterCore::poll(Instant now) noexcept {
   if (sweep_left_ != 0) [[unlikely]]
     sweep();
   if (engine.questions != nullptr) [[unlikely]]
-    work += take_answered_cells();
+    work += take_answered_cells() + ways->run();
   for (const auto& port : engine.ports) {
     if (port->linked() && engine.ready_to_receive()) work += receive_cells(port->link(), *port);
   }
@@ -153,6 +155,7 @@ void AdapterCore::tell(QueuePair& qp) noexcept {
   const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
   // If the other path is of no use either, the QP waits for its port until the port expires.
   if (!port.up() && port.known() && armed && (move_path(qp) || !port.expired())) return;
+  if (!port.up() && port.known() && qp.ways != nullptr) ways->search(qp);
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
   if (port.expired()) {
     expire(qp);
@@ -237,7 +240,7 @@ void AdapterCore::take_cell(const AdapterPort& port, std::span<const std::byte> 
     }
   }
   if (qp->port != port.number() && !followed(*qp, port, cell)) [[unlikely]]
-    return engine.count(AdapterCounter::kDropOtherLid);
+    return take_by_other_way(*qp, port, cell, AdapterCounter::kDropOtherLid);
   if (!qp->abilities().receive) [[unlikely]] {
     engine.report_stray(Reason::kQpNotReady, cell, static_cast<uint64_t>(qp->state));
     return engine.count(AdapterCounter::kDropQpState);
@@ -281,10 +284,18 @@ bool AdapterCore::followed(QueuePair& qp, const AdapterPort& port, const CellVie
   return true;
 }
 
+/// A cell that is not from the QP's peer by its path. With several NICs it may be a question of the peer by
+/// another way.
+void AdapterCore::take_by_other_way(QueuePair& qp, const AdapterPort& port, const CellView& cell,
+                                    AdapterCounter drop) noexcept {
+  if (qp.ways != nullptr && cell.opcode == Opcode::kWays && ways->take(qp, port, cell)) return;
+  engine.count(drop);
+}
+
 void AdapterCore::dispatch(QueuePair& qp, const CellView& cell) noexcept {
   if (qp.connected() && !from_peer(qp, cell) && !followed(qp, engine.port_of(qp), cell)) [[unlikely]] {
     engine.report_stray(Reason::kWrongPeer, cell, qp.peer_lid.value(), qp.peer_qpn.value());
-    return engine.count(AdapterCounter::kDropSource);
+    return take_by_other_way(qp, engine.port_of(qp), cell, AdapterCounter::kDropSource);
   }
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(qp, cell)) [[unlikely]] {
     engine.report_stray(Reason::kWrongPkey, cell);
@@ -398,7 +409,7 @@ Instant AdapterCore::deadline() const noexcept {
     return Instant::min();
   Instant at = std::min(engine.timers.earliest(), services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
-  if (engine.questions != nullptr) at = std::min(at, engine.questions->deadline());
+  if (engine.questions != nullptr) at = std::min({at, engine.questions->deadline(), ways->deadline()});
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;
@@ -484,6 +495,7 @@ ModifyResult AdapterCore::modify(QueuePair& qp, const QpAttr& attr, uint32_t mas
 void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept {
   const PathMigState before = qp.attr.path_mig_state;
   merge_qp_attr(qp.attr, attr, mask);
+  if (qp.ways != nullptr && (mask & kQpAttrAltPath) != 0) qp.ways->off = true;
   if ((mask & kQpAttrPort) != 0) {
     engine.use_port(qp, qp.attr.port);
     qp.port_seen = engine.port_of(qp).change();
@@ -493,6 +505,7 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
     qp.peer_lid = qp.attr.dlid;
     engine.renew_path(qp);
     engine.schedule.wait_no_more(qp);
+    if (qp.ways != nullptr) ways->begin(qp);
   }
   if ((mask & kQpAttrPathMigState) == 0 || qp.attr.path_mig_state == before) return;
   const bool rearms = qp.attr.path_mig_state == PathMigState::kRearm;
@@ -505,12 +518,18 @@ void AdapterCore::take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t ma
 
 void AdapterCore::enter_state(QueuePair& qp, QpState from) noexcept {
   const QpState to = qp.state;
-  if (to == QpState::kReset) forget_everything(engine, qp);
+  if (to == QpState::kReset) {
+    if (qp.ways != nullptr) ways->forget(qp);
+    forget_everything(engine, qp);
+  }
   if (to == QpState::kRtr && from == QpState::kInit) {
     start_receiving(engine, qp);
     if (qp.row == &kRcRow && direct_ != nullptr) direct_->offer(qp);
   }
-  if (to == QpState::kRts && from == QpState::kRtr) start_sending(engine, qp);
+  if (to == QpState::kRts && from == QpState::kRtr) {
+    start_sending(engine, qp);
+    if (qp.ways != nullptr) ways->begin(qp);
+  }
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;
   if (to == QpState::kSqd && from == QpState::kRts) qp.service->drain(qp);
   if (to == QpState::kErr && from != QpState::kErr) {

@@ -14,6 +14,7 @@
 #include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 #include "adapter/transport/services.h"
+#include "adapter/transport/ways.h"
 
 namespace weft::adapter {
 
@@ -55,6 +56,7 @@ class AdapterCore {
   Engine engine;
   std::unique_ptr<KeyQuestions> questions;  // null with one NIC
   CellWriter writer;
+  std::unique_ptr<Ways> ways;  // null with one NIC
   Services services;
 
   std::vector<bool> pds;
@@ -90,6 +92,8 @@ class AdapterCore {
   [[nodiscard]] ModifyResult check_move(const QueuePair& qp, const QpAttr& attr,
                                         uint32_t mask) const noexcept;
   [[nodiscard]] bool in_partition(const QueuePair& qp, const CellView& cell) const noexcept;
+  [[gnu::cold]] void take_by_other_way(QueuePair& qp, const AdapterPort& port, const CellView& cell,
+                                       AdapterCounter drop) noexcept;
   [[nodiscard]] bool followed(QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept;
   bool move_path(QueuePair& qp) noexcept;
   void take_attributes(QueuePair& qp, const QpAttr& attr, uint32_t mask) noexcept;

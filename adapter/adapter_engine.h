@@ -38,6 +38,7 @@
 namespace weft::adapter {
 
 class KeyQuestions;
+class Ways;
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -114,6 +115,7 @@ struct Engine {
   NicTables tables{memory};
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
   KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterCore
+  Ways* ways = nullptr;                                   // the same
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;

@@ -63,6 +63,10 @@ enum class AdapterCounter : uint8_t {
   kKeyQuestionsLimited,  // cells dropped: kKeyQuestionsPerSecond or kKeyQuestionsMax is reached
   kKeyHoldFull,          // dropped: no room for a cell that waits, or for a key in the list of the NIC
   kKeyUnanswered,        // questions without an answer within kKeyAnswerTime
+  // And ways that queue pairs find by themselves (adapter/transport/ways.h).
+  kWaySearches,   // the peer was silent, or the port went down
+  kWaysTaken,     // a search has found another way
+  kWaysFollowed,  // the peer has taken another way
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
@@ -105,7 +109,10 @@ enum class AdapterCounter : uint8_t {
           "key_cells_discarded",
           "key_questions_limited",
           "key_hold_full",
-          "key_unanswered"};
+          "key_unanswered",
+          "way_searches",
+          "ways_taken",
+          "ways_followed"};
 }
 
 enum class QpCounter : uint8_t {

@@ -28,6 +28,8 @@ class KeyDirectory : public KeyEnds {
   /// A packet that arrived at NIC `nic` invalidates a key of another NIC (MIG-INV-03). When the call returns
   /// kNone, no NIC has the key any more. Otherwise nothing has changed.
   [[nodiscard]] virtual AccessFault invalidate(uint8_t nic, const Accessor& who, Rkey key) noexcept = 0;
+  /// Answers the reports that wait. Called by the adapter's owner, between turns. @return their number
+  virtual int poll() = 0;
 
  protected:
   ~KeyDirectory() = default;

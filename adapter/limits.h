@@ -133,6 +133,17 @@ inline constexpr uint32_t kKeyCellsPerQp = 256;
 /// fault; shorter than the retries of a peer.
 inline constexpr Duration kKeyAnswerTime = 1s;
 
+/// Several NICs: ways that queue pairs find by themselves (transport/ways.h). First interval between two
+/// questions; it doubles, kWayDoublings times.
+inline constexpr Duration kWayAskAgain = 5ms;
+inline constexpr uint32_t kWayDoublings = 4;
+/// Questions at the start of a connection. A peer that answers none of them has no other ways.
+inline constexpr uint32_t kWayAsksMax = 12;
+/// When another way has answered: time left for the present one. A peer that was only late answers by all.
+inline constexpr Duration kWayPatience = 1ms;
+/// A question that found no credit is sent again after this time.
+inline constexpr Duration kWayNoCredit = 100us;
+
 /// Ports per adapter: port numbers have one byte.
 inline constexpr uint32_t kPortsMax = 255;
 

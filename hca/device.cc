@@ -24,13 +24,18 @@ Device::~Device() = default;
 Status Device::add_link(const fabric::LinkEndpointConfig& config) {
   const Result<fabric::CellPort*> port = core_->ports.add_link(config);
   if (!port) return port.error();
-  core_->adapter.attach(*port.value());
+  core_->attach(*port.value());
   return {};
 }
 
 void Device::attach(fabric::CellPort& port) {
   core_->ports.add(port);
-  core_->adapter.attach(port);
+  core_->attach(port);
+}
+
+adapter::NicKeys& Device::use_directory(adapter::KeyDirectory& directory) {
+  const Hold hold(*core_);
+  return core_->use_directory(directory);
 }
 
 Spaces& Device::use_manager(adapter::MemoryManager& manager) {

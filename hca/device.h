@@ -37,14 +37,17 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // ---- before the first open() --------------------
-  /// Adds a port over a link that this device keeps up. The link joins in help() or wait_for_ports(), not
-  /// before.
+  /// Adds a port over a link that this device keeps up; with several NICs, of the next NIC. The link joins in
+  /// help() or wait_for_ports(), not before.
   Status add_link(const fabric::LinkEndpointConfig& config);
   /// Adds a port that its owner keeps up; it must outlive the device.
   void attach(fabric::CellPort& port);
   /// Moves the counters of the device and of its adapter onto a page, as `prefix.*`, and shows the device's
   /// QPs there (hca/qp_page.h). False when the page is full. The page must outlive the device.
   bool publish(StatsPage& page, std::string_view prefix);
+  /// Several NICs: `directory`, which outlives the device, finds the NICs of moved keys. It works under the
+  /// device's lock, after each turn. @return where it puts its answers
+  [[nodiscard]] adapter::NicKeys& use_directory(adapter::KeyDirectory& directory);
   /// With null the adapter stands still while no caller drives it. The helper must outlive the device or be
   /// replaced.
   void set_helper(Helper* helper) noexcept;

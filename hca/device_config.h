@@ -29,6 +29,8 @@ struct DeviceConfig {
   std::string direct_file{};
   uint32_t direct_file_side = 0;  // 0 or 1; the peer has the other
   bool direct_file_locks = true;  // false: the peer runs under another kernel
+  /// Several NICs: NIC i has port i + 1 (docs/key_migration.md).
+  uint8_t nics = 1;
 };
 
 /// The thread that helps a device. The device calls it from any thread, without holding its lock.

@@ -5,10 +5,12 @@
 #include "hca/device_core.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "base/cancel_shield.h"
+#include "base/check.h"
 #include "base/log.h"
 
 namespace weft::hca {
@@ -20,6 +22,13 @@ constexpr int kLooksBeforeWaiting = 4;
 constexpr size_t kLinksMax = 255;
 // A switch on this machine answers within some tens of microseconds.
 constexpr Duration kPassOnPause = 50us;
+
+/// NICs are numbered from 0. One NIC has no list of numbers.
+[[nodiscard]] std::vector<uint8_t> numbers_of(uint8_t nics) {
+  std::vector<uint8_t> numbers(nics > 1 ? nics : 0);
+  std::iota(numbers.begin(), numbers.end(), uint8_t{0});
+  return numbers;
+}
 
 [[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, RandomSource& random,
                                                         bool& wants_tending) {
@@ -41,14 +50,35 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       ports(wakes_, given_link_random),
       deferred(wakes_),
       windows_(windows_of(config, given_link_random, deferred.tend_windows)),
-      adapter({.guid = config.guid, .limits = config.limits, .direct = windows_.get()}, random_),
+      adapter({.guid = config.guid,
+               .nics = numbers_of(config.nics),
+               .limits = config.limits,
+               .direct = windows_.get()},
+              random_),
       events(adapter, deferred),
       reserves(adapter, random_),
-      failures(adapter, lock) {
+      failures(adapter, lock),
+      several_nics_(config.nics > 1) {
   random_.report_to(deferred.refill);
   adapter.report_lack(deferred.refill);
   adapter.report_failures(deferred.tell_failures);
-  if (!config.strict_memory) adapter.memory().tolerate_gone_memory(this);
+  if (config.strict_memory) return;
+  for (uint8_t nic = 0; nic < config.nics; ++nic) adapter.memory(nic).tolerate_gone_memory(this);
+}
+
+void DeviceCore::attach(fabric::CellPort& port) {
+  if (several_nics_) {
+    adapter.attach(port, static_cast<uint8_t>(ports.count() - 1));
+  } else {
+    adapter.attach(port);
+  }
+}
+
+adapter::NicKeys& DeviceCore::use_directory(adapter::KeyDirectory& directory) {
+  adapter::NicKeys* const nics = adapter.use_directory(directory);
+  WEFT_CHECK(nics != nullptr, "a directory of keys is for several NICs");
+  keys_ = &directory;
+  return *nics;
 }
 
 // ---- memory that has gone --------------------
@@ -68,10 +98,18 @@ void DeviceCore::say_once_what_is_gone() noexcept {
 // ---- turns --------------------
 
 int DeviceCore::turn(Instant now) noexcept {
-  const int work = adapter.poll(now);
+  int work = adapter.poll(now);
+  if (keys_ != nullptr) [[unlikely]]
+    work += answer_keys(now);
   events.deliver_events();
   events.deliver_notifications();
   return work;
+}
+
+/// Keys that have been found: the packets that wait for them are taken at once.
+int DeviceCore::answer_keys(Instant now) noexcept {
+  const int answers = keys_->poll();
+  return answers == 0 ? 0 : answers + adapter.poll(now);
 }
 
 void DeviceCore::caller_turn(Instant now) noexcept {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "adapter/key_directory.h"
 #include "adapter/memory/fault_handler.h"
 #include "base/clock.h"
 #include "fabric/link/wake_list.h"
@@ -34,6 +35,8 @@ class DeviceCore final : private adapter::GoneMemory {
   DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
 
   [[nodiscard]] bool forked() const noexcept { return fork_guard_.forked(); }
+  /// Gives the newest port to the adapter.
+  void attach(fabric::CellPort& port);
   /// Why a call of the data path may not take the lock: kForked, kReentered; kOk when it may.
   [[nodiscard]] Answer refusal() const noexcept {
     if (forked()) return Answer::kForked;
@@ -49,6 +52,8 @@ class DeviceCore final : private adapter::GoneMemory {
   }
 
   // ---- under the lock --------------------
+  /// Moved keys are found by `directory`.
+  [[nodiscard]] adapter::NicKeys& use_directory(adapter::KeyDirectory& directory);
   /// Runs one bounded turn of the adapter and delivers its events. @return units of work done
   int turn(Instant now) noexcept;
   /// A turn by a caller, which then counts as driving the adapter.
@@ -115,6 +120,7 @@ class DeviceCore final : private adapter::GoneMemory {
   CounterSet<DeviceCounter> counters;
 
  private:
+  [[gnu::cold]] int answer_keys(Instant now) noexcept;
   void missed() noexcept override;
   void say_once_what_is_gone() noexcept;
   void finish_ports() noexcept;
@@ -123,8 +129,10 @@ class DeviceCore final : private adapter::GoneMemory {
   void helper_failed() noexcept;
   [[nodiscard]] Instant tend_windows(Instant now) noexcept;
 
+  const bool several_nics_;
   ForkGuard fork_guard_;
   ProgressPolicy progress_;
+  adapter::KeyDirectory* keys_ = nullptr;  // null with one NIC
   Helper* helper_ = nullptr;
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;

@@ -20,6 +20,7 @@ enum class Opcode : uint8_t {
   kStreamSegment = 0x08,
   kAck = 0x10,
   kNak = 0x11,
+  kWays = 0x12,  // an acknowledgement that names the LIDs of its sender (WaysWire)
   kRaw = 0x20,
   kUdSend = 0x21,
   kRdSend = 0x22,  // reliable datagrams carry a Q_Key as UD does (SAN-XPORT-10)
@@ -79,6 +80,7 @@ inline constexpr std::array kOpcodes{
     OpcodeInfo{Opcode::kStreamSegment, "stream-segment", kOpRequest, 0},
     OpcodeInfo{Opcode::kAck, "ack", kOpAcknowledge, 0},
     OpcodeInfo{Opcode::kNak, "nak", kOpAcknowledge, 0},
+    OpcodeInfo{Opcode::kWays, "ways", kOpAcknowledge, 0},
     OpcodeInfo{Opcode::kRaw, "raw", kOpRequest | kOpNeedsRecvWqe | kOpOnRaw, 0},
     OpcodeInfo{Opcode::kUdSend, "ud-send",
                kOpRequest | kOpNeedsRecvWqe | kOpMayCarryIdata | kOpDatagramHeader | kOpOnUd, 0},

@@ -60,4 +60,23 @@ struct SelectiveBlockWire {
 static_assert(sizeof(SelectiveBlockWire) == 16 && offsetof(SelectiveBlockWire, bitmap) == 8);
 inline constexpr uint32_t kSelectiveBlocksMax = 3;
 
+/// What a ways cell says about the way by which it comes: the ports of sender and receiver.
+enum class WaysKind : uint8_t {
+  kAsk = 1,     // answer by this way
+  kAnswer = 2,  // this way works
+  kUse = 3,     // the sender's queue pair uses this way from now on
+};
+inline constexpr uint32_t kWaysLidsMax = 4;
+
+/// Behind the ACK body of a ways cell (Opcode::kWays): the LIDs of the sender's computer.
+struct WaysWire {
+  uint8_t zero;
+  uint8_t kind;  // WaysKind
+  Be16 moves;    // how often the connection has changed its way, as the sender knows
+  Be32 zero2;
+  Be16 lids[kWaysLidsMax];  // one for each port; 0: none
+};
+static_assert(sizeof(WaysWire) == sizeof(SelectiveBlockWire) && alignof(WaysWire) == 1);
+static_assert(offsetof(WaysWire, moves) == 2 && offsetof(WaysWire, lids) == 8);
+
 }  // namespace weft

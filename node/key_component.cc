@@ -9,16 +9,23 @@
 
 #include <bit>
 #include <optional>
-#include <utility>
 
+#include "adapter/limits.h"
 #include "base/log.h"
 
 namespace weft::node {
 
+KeyComponent::KeyComponent() {
+  questions_.reserve(adapter::kKeyQuestionsMax);
+  answering_.reserve(adapter::kKeyQuestionsMax);
+}
+
 int KeyComponent::poll() {
-  const std::vector<adapter::KeyReport> questions = std::exchange(questions_, {});
-  for (const adapter::KeyReport& question : questions) answer(question);
-  return static_cast<int>(questions.size());
+  answering_.swap(questions_);  // an answer may bring the next question
+  for (const adapter::KeyReport& question : answering_) answer(question);
+  const auto answered = static_cast<int>(answering_.size());
+  answering_.clear();
+  return answered;
 }
 
 void KeyComponent::report(const adapter::KeyReport& report) noexcept {

@@ -9,6 +9,7 @@
 
 #include "adapter/key_directory.h"
 #include "base/counters.h"
+#include "base/stats_page.h"
 
 namespace weft::node {
 
@@ -30,11 +31,13 @@ enum class KeyCounter : uint8_t {
 /// key. So no key is handed over after its end.
 class KeyComponent final : public adapter::KeyDirectory {
  public:
+  KeyComponent();
   /// Answers go to `nics`. Call before the first poll() of the adapter.
   void serve(adapter::NicKeys& nics) noexcept { nics_ = &nics; }
 
-  /// Answers the waiting questions. @return their number
-  int poll();
+  int poll() override;
+  /// Shows the counters on a page as `keys.*`. False when the page is full. The page must outlive this.
+  [[nodiscard]] bool publish(StatsPage& page) { return page.publish("keys", counters_); }
   /// Questions wait: poll() should be called.
   [[nodiscard]] bool has_work() const noexcept { return !questions_.empty(); }
   [[nodiscard]] const CounterSet<KeyCounter>& counters() const noexcept { return counters_; }
@@ -53,6 +56,7 @@ class KeyComponent final : public adapter::KeyDirectory {
 
   adapter::NicKeys* nics_ = nullptr;
   std::vector<adapter::KeyReport> questions_;       // oldest first; at most kKeyQuestionsMax
+  std::vector<adapter::KeyReport> answering_;       // empty outside poll()
   std::unordered_map<uint32_t, uint16_t> holders_;  // NICs that a key was handed to, one bit each
   CounterSet<KeyCounter> counters_;
 };

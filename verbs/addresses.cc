@@ -43,9 +43,10 @@ int gid_count(const ProcessNode& node) noexcept {
   return node.settings().roce ? kRoceAddresses * kRoceVersions : 1;
 }
 
-ibv_gid gid_at(ProcessNode& node, int index) noexcept {
-  const Gid gid = node.settings().roce ? roce_gid(node.port().info.lid, index / kRoceVersions)
-                                       : link_local_gid(node.guid());
+ibv_gid gid_at(ProcessNode& node, uint8_t port, int index) noexcept {
+  const Guid guid = port == 1 ? node.guid() : node.port(port).info.guid;
+  const Gid gid =
+      node.settings().roce ? roce_gid(node.port(port).info.lid, index / kRoceVersions) : link_local_gid(guid);
   ibv_gid out{};
   std::memcpy(out.raw, gid.data(), sizeof out.raw);
   return out;
@@ -69,10 +70,10 @@ Lid dlid_of(const ibv_ah_attr& attr) noexcept {
   return named != kLidNone ? named : Lid(attr.dlid);
 }
 
-uint16_t pkey_at(ProcessNode& node, size_t index) noexcept {
-  const hca::PortState port = node.port();
-  if (index == 0 && port.info.pkeys[0] == 0) return kPkeyDefault;
-  return index < kLinkPkeysMax ? port.info.pkeys[index] : 0;
+uint16_t pkey_at(ProcessNode& node, uint8_t port, size_t index) noexcept {
+  const hca::PortState state = node.port(port);
+  if (index == 0 && state.info.pkeys[0] == 0) return kPkeyDefault;
+  return index < kLinkPkeysMax ? state.info.pkeys[index] : 0;
 }
 
 Gid far_gid(const ibv_gid& gid) noexcept {

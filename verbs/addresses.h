@@ -18,7 +18,7 @@ class ProcessNode;
 /// and then as version 2, so that the IPv4 address of version 2 has index 3, which people commonly pass to
 /// programs.
 [[nodiscard]] int gid_count(const ProcessNode& node) noexcept;
-[[nodiscard]] ibv_gid gid_at(ProcessNode& node, int index) noexcept;
+[[nodiscard]] ibv_gid gid_at(ProcessNode& node, uint8_t port, int index) noexcept;
 [[nodiscard]] ibv_gid_type gid_type_at(const ProcessNode& node, int index) noexcept;
 /// The LID of the port that has this RoCE GID; kLidNone when the GID is no RoCE GID of this subnet.
 [[nodiscard]] Lid roce_lid(const Gid& gid) noexcept;
@@ -26,7 +26,7 @@ class ProcessNode;
 /// the field may hold something else (UCX puts the UDP source port there).
 [[nodiscard]] Lid dlid_of(const ibv_ah_attr& attr) noexcept;
 /// P_Key at `index` of the port's table; 0 when the entry is empty or does not exist.
-[[nodiscard]] uint16_t pkey_at(ProcessNode& node, size_t index) noexcept;
+[[nodiscard]] uint16_t pkey_at(ProcessNode& node, uint8_t port, size_t index) noexcept;
 
 [[nodiscard]] constexpr uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
   return 128U << static_cast<uint32_t>(mtu);

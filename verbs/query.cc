@@ -177,7 +177,7 @@ WEFT_VERBS_API int ibv_query_port(ibv_context* context, uint8_t port, _compat_ib
 WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return guarded(-1, [&] {
     if (!has_port(context, port, "ibv_query_gid") || !has_gid(context, index)) return failed(EINVAL);
-    *gid = gid_at(*ours(context).node, index);
+    *gid = gid_at(*ours(context).node, port, index);
     return 0;
   });
 }
@@ -190,7 +190,7 @@ WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
     if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return fail(EINVAL);
     std::memset(static_cast<void*>(out), 0, bytes);
     const bool roce = ours(context).node->settings().roce;
-    out->gid = gid_at(*ours(context).node, static_cast<int>(index));
+    out->gid = gid_at(*ours(context).node, static_cast<uint8_t>(port), static_cast<int>(index));
     out->gid_index = index;
     out->port_num = port;
     out->gid_type = gid_type_at(*ours(context).node, static_cast<int>(index));
@@ -201,12 +201,13 @@ WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
 
 WEFT_VERBS_API ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* out, size_t most,
                                             uint32_t flags, size_t bytes) {
-  const int there = gid_count(*ours(context).node);
-  if (most < static_cast<size_t>(there)) return -fail(EINVAL);
+  const auto each = static_cast<uint32_t>(gid_count(*ours(context).node));
+  const uint32_t there = each * ours(context).node->device().ports();
+  if (most < there) return -fail(EINVAL);
   auto* at = reinterpret_cast<std::byte*>(out);
-  for (int index = 0; index < there; ++index, at += bytes) {
-    const int fault = _ibv_query_gid_ex(context, 1, static_cast<uint32_t>(index),
-                                        reinterpret_cast<ibv_gid_entry*>(at), flags, bytes);
+  for (uint32_t i = 0; i < there; ++i, at += bytes) {
+    const int fault = _ibv_query_gid_ex(context, i / each + 1, i % each, reinterpret_cast<ibv_gid_entry*>(at),
+                                        flags, bytes);
     if (fault != 0) return -fault;
   }
   return there;
@@ -226,7 +227,7 @@ WEFT_VERBS_API int ibv_query_pkey(ibv_context* context, uint8_t port, int index,
     if (!has_port(context, port, "ibv_query_pkey") || index < 0 ||
         static_cast<size_t>(index) >= kLinkPkeysMax)
       return failed(EINVAL);
-    *pkey = htobe16(pkey_at(*ours(context).node, static_cast<size_t>(index)));
+    *pkey = htobe16(pkey_at(*ours(context).node, port, static_cast<size_t>(index)));
     return 0;
   });
 }
@@ -235,7 +236,7 @@ WEFT_VERBS_API int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16
   return guarded(-1, [&] {
     if (!has_port(context, port, "ibv_get_pkey_index")) return -1;
     for (size_t i = 0; i < kLinkPkeysMax; ++i) {
-      if (pkey_at(*ours(context).node, i) == be16toh(pkey)) return static_cast<int>(i);
+      if (pkey_at(*ours(context).node, port, i) == be16toh(pkey)) return static_cast<int>(i);
     }
     return -1;
   });

@@ -28,6 +28,7 @@
 #include "base/prefetch.h"
 #include "messages/cell.h"
 #include "messages/failure.h"
+#include "messages/transport_headers.h"
 
 namespace weft::adapter {
 
@@ -401,6 +402,21 @@ enum QpWatch : uint8_t {
   kWatchKey = 1 << 3
 };
 
+/// What a QP of a computer with several NICs knows of its other ways to the peer. Owner: Ways.
+struct WayState {
+  enum class Doing : uint8_t { kNothing, kAsking, kSearching };
+  std::array<Lid, kWaysLidsMax> peer{};  // LIDs of the peer's computer; kLidNone: none
+  uint16_t moves = 0;                    // of this connection
+  Doing doing = Doing::kNothing;
+  bool listed = false;     // in the list of QPs that Ways looks at
+  bool off = false;        // the program has an alternate path of its own
+  uint8_t asked = 0;       // questions since it began to ask
+  uint8_t other_port = 0;  // another way has answered: its port here, and the peer's LID; 0: none
+  Lid other_lid{};
+  Instant began{};
+  Instant next_at{};
+};
+
 /// The fields that a message needs are in few cache lines. Each line begins with fields that are prefetched
 /// together, because with thousands of QPs they come from memory.
 class alignas(kCacheLineBytes) QueuePair {
@@ -462,6 +478,7 @@ class alignas(kCacheLineBytes) QueuePair {
   alignas(kCacheLineBytes) SendSide tx;
   alignas(kCacheLineBytes) ReceiveSide rx;
   alignas(kCacheLineBytes) CounterSet<QpCounter> counters;
+  std::unique_ptr<WayState> ways;  // RC with several NICs: its other ways; else null
 
  private:
   template <class... At>

@@ -471,17 +471,18 @@ CellSent CellWriter::send_read_response(QueuePair& qp, const ReadJob& job) noexc
   return CellSent::kYes;
 }
 
-CellSent CellWriter::send_ack(const Outlet& outlet, const AckBody& body,
-                              std::span<const std::byte> blocks) noexcept {
+[[gnu::always_inline]] inline CellSent CellWriter::send_acknowledgement(
+    const Outlet& outlet, Opcode opcode, Psn psn, const AckBody& body,
+    std::span<const std::byte> blocks) noexcept {
   const uint32_t head = network_bytes(outlet.global);
   const auto size = static_cast<uint32_t>(head + kAckBodyBytes + blocks.size() + kCrcBytes);
   std::byte* cell = outlet.carrier->claim(outlet.vl, size);
   if (cell == nullptr) return CellSent::kNoCredit;
   const uint32_t header_crc = begin_cell(cell, size, outlet.fixed, outlet.global,
-                                         {.opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak,
+                                         {.opcode = opcode,
                                           .flags = kCellFirst | kCellLast,
                                           .flags2 = outlet.flags2,
-                                          .psn = body.psn,
+                                          .psn = psn,
                                           .payload_bytes = static_cast<uint16_t>(blocks.size())});
   PartWriter parts(cell + head, header_crc);
   parts.put(body.psn.value());
@@ -490,6 +491,17 @@ CellSent CellWriter::send_ack(const Outlet& outlet, const AckBody& body,
   finish_cell(engine_, *outlet.carrier, outlet.vl, {cell, size},
               crc32c_copy(parts.crc(), parts.at(), blocks.data(), blocks.size()));
   return CellSent::kYes;
+}
+
+CellSent CellWriter::send_ack(const Outlet& outlet, const AckBody& body,
+                              std::span<const std::byte> blocks) noexcept {
+  const Opcode opcode = body.code == AckCode::kAck ? Opcode::kAck : Opcode::kNak;
+  return send_acknowledgement(outlet, opcode, body.psn, body, blocks);
+}
+
+CellSent CellWriter::send_ways(const Outlet& outlet, Psn psn, const AckBody& body,
+                               const WaysWire& ways) noexcept {
+  return send_acknowledgement(outlet, Opcode::kWays, psn, body, std::as_bytes(std::span(&ways, 1)));
 }
 
 }  // namespace weft::adapter

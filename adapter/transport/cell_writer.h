@@ -10,6 +10,7 @@
 #include "adapter/adapter_engine.h"
 #include "adapter/queues/queue_pair.h"
 #include "messages/cell.h"
+#include "messages/transport_headers.h"
 
 namespace weft::adapter {
 
@@ -50,6 +51,10 @@ class CellWriter {
   /// Sends an ACK or NAK with its selective blocks, 16 bytes each, ready for the wire.
   [[nodiscard]] CellSent send_ack(const Outlet& outlet, const AckBody& body,
                                   std::span<const std::byte> blocks) noexcept;
+  /// Sends an acknowledgement that names the sender's LIDs, with the PSN of its oldest packet in flight
+  /// (adapter/transport/ways.h).
+  [[nodiscard]] CellSent send_ways(const Outlet& outlet, Psn psn, const AckBody& body,
+                                   const WaysWire& ways) noexcept;
 
   /// Checks every data segment of a WQE; false when the QP may not access one (SAN-QP-02).
   [[nodiscard]] bool check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) noexcept;
@@ -90,6 +95,9 @@ class CellWriter {
   [[nodiscard]] Outlet outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] bool members_here(QueuePair& qp, const SendWqe& wqe) const noexcept;
   void copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const std::byte> cell, uint32_t crc) noexcept;
+  [[nodiscard]] CellSent send_acknowledgement(const Outlet& outlet, Opcode opcode, Psn psn,
+                                              const AckBody& body,
+                                              std::span<const std::byte> payload) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,

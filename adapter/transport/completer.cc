@@ -15,6 +15,7 @@
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/path_migration.h"
 #include "adapter/transport/rnr_timer.h"
+#include "adapter/transport/ways.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
@@ -94,7 +95,7 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
   SendSide& tx = qp.tx;
   const bool nak = cell.ack.code != AckCode::kAck;
   qp.counters.add(nak ? QpCounter::kNaksReceived : QpCounter::kAcksReceived);
-  if (!qp.abilities().finish_send) return;
+  if (!qp.abilities().finish_send) return (void)take_ways(qp, cell);
   if (cell.ack.cell_number >= kCellsPerPacketMax) return qp.counters.add(QpCounter::kProtocolViolations);
   Progress progress;
   uint64_t number = 0;
@@ -109,12 +110,12 @@ void Completer::take_ack(QueuePair& qp, const CellView& cell) noexcept {
       if (cell.ack.cell_number + 1U >= tx.at(number).cells) acknowledge_before(qp, number + 1, progress);
     }
   } else {
-    if (tx.cumulative == 0) [[unlikely]]
+    if (tx.cumulative == 0 && cell.opcode != Opcode::kWays) [[unlikely]]
       note_foreign_ack(qp);
     if (!cell.ack.psn.before(tx.psn_of(tx.end)) && !take_ack_of_failed(qp, cell, progress))
       return qp.counters.add(QpCounter::kProtocolViolations);  // acknowledges a PSN that was never sent
   }
-  if (!cell.payload.empty()) {
+  if (!cell.payload.empty() && !take_ways(qp, cell)) {
     take_blocks(qp, cell, progress);
     repair_gaps(qp);
   }
@@ -551,6 +552,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   }
   qp.counters.add(QpCounter::kTimeouts);
   const Duration silence = engine_.now - tx.progress_at;
+  // While cells get lost, single questions are repeated early. They are no reason to leave the way.
+  if (qp.ways != nullptr && (allowed >= tx.timeout || silence >= base_timeout(qp))) engine_.ways->search(qp);
   if (qp.attr.ack_timeout > Duration::zero() && silence >= qp.attr.ack_timeout * (tx.retries + 1) &&
       tx.retries++ >= qp.attr.retry_count) {
     const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;

@@ -64,6 +64,7 @@ class Completer {
   [[nodiscard]] bool take_ack_of_failed(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
   void acknowledge_before(QueuePair& qp, uint64_t number, Progress& progress) noexcept;
   void acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells, Progress& progress) noexcept;
+  [[gnu::cold]] bool take_ways(QueuePair& qp, const CellView& cell) noexcept;
   void take_blocks(QueuePair& qp, const CellView& cell, Progress& progress) noexcept;
   void take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept;
   void repair_gaps(QueuePair& qp) noexcept;

@@ -4,6 +4,7 @@
 
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/transport/completer.h"
+#include "adapter/transport/ways.h"
 
 namespace weft::adapter {
 namespace {
@@ -44,6 +45,13 @@ void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) no
   // `imm` is free to use: the last packet, which would carry it, is never sent.
   wqe.imm = static_cast<uint32_t>(fault.reason);
   wqe.done = true;
+}
+
+/// True for a ways cell, which has no blocks.
+bool Completer::take_ways(QueuePair& qp, const CellView& cell) noexcept {
+  if (cell.opcode != Opcode::kWays) return false;
+  if (qp.ways != nullptr) (void)engine_.ways->take(qp, engine_.port_of(qp), cell);
+  return true;
 }
 
 /// The peer has acknowledged a PSN that was never sent, and no packet that was sent.

@@ -25,8 +25,9 @@ bool from_alternate(const AlternatePath& path, SubnetId own, const CellView& cel
                      sizeof(Gid)) == 0;
 }
 
-/// False for a late cell of an earlier connection between the two QPs. A service without acknowledgements may
-/// lose any number of packets, but repeats none.
+}  // namespace
+
+/// A service without acknowledgements may lose any number of packets, but repeats none.
 bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
   if (!qp.acknowledged()) return cell.psn.distance_from(qp.rx.expected) >= 0;
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));
@@ -36,6 +37,8 @@ bool is_current(const QueuePair& qp, const CellView& cell) noexcept {
   const int32_t distance = psn.distance_from(answers ? qp.tx.psn_of(qp.tx.first) : qp.rx.expected);
   return std::abs(distance) <= static_cast<int32_t>(kPacketWindow);
 }
+
+namespace {
 
 /// Makes the alternate path the path of the QP.
 bool take_alternate(Engine& engine, QueuePair& qp) noexcept {

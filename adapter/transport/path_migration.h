@@ -26,6 +26,8 @@ namespace weft::adapter {
 /// new path.
 [[nodiscard, gnu::cold]] bool follow_peer(Engine& engine, QueuePair& qp, const AdapterPort& port,
                                           const CellView& cell) noexcept;
+/// False for a late cell of an earlier connection between the two QPs.
+[[nodiscard]] bool is_current(const QueuePair& qp, const CellView& cell) noexcept;
 /// Checks whether a cell of the peer brings one of the events in QueuePair::watch.
 [[gnu::cold]] void watch_cell(Engine& engine, QueuePair& qp, const CellView& cell) noexcept;
 

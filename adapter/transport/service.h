@@ -51,6 +51,7 @@ struct ServiceRow {
   bool has_grh_space = false;     // QpConfig::grh_space; its requests may carry a global header
   bool joins_groups = false;      // multicast
   bool takes_raw_frames = false;  // IPv6 frames without P_Key, selected by protocol (SAN-XPORT-16)
+  bool finds_ways = false;        // with several NICs: other ways to the peer (transport/ways.h)
   bool is_paced = false;          // QpAttr::rate_limit_kbps
   bool waits_for_keys = false;  // take() may get a cell again whose key was unknown (adapter/key_questions.h)
   std::unique_ptr<ServiceState> (*keep)() = nullptr;

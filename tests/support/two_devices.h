@@ -36,10 +36,14 @@ struct Consumer {
   enum OnGoneMemory : bool { kTolerant = false, kStrict = true };  // docs/memory.md
 
   /// @param direct where it meets others for memory windows; empty: nowhere
-  Consumer(uint64_t number, const Clock& clock, OnGoneMemory gone = kStrict, const std::string& direct = {})
+  Consumer(uint64_t number, const Clock& clock, OnGoneMemory gone = kStrict, const std::string& direct = {},
+           uint8_t nics = 1)
       : random(number),
         link_random(number + 100),
-        device({.guid = Guid(0x1000 + number), .strict_memory = gone == kStrict, .direct_directory = direct},
+        device({.guid = Guid(0x1000 + number),
+                .strict_memory = gone == kStrict,
+                .direct_directory = direct,
+                .nics = nics},
                clock, random, link_random),
         memory(kBytes) {
     device.set_helper(&helper);

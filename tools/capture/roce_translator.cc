@@ -136,6 +136,7 @@ bool is_xrc(const CellView& cell) noexcept {
 
 /// Selective acknowledgement blocks in words, because no AETH can express them.
 std::string block_words(const CellView& cell) {
+  if (cell.opcode == Opcode::kWays) return "names the ways to its sender";
   std::string out;
   for (size_t at = 0; at + sizeof(SelectiveBlockWire) <= cell.payload.size();
        at += sizeof(SelectiveBlockWire)) {
@@ -196,6 +197,7 @@ void RoceTranslator::translate(const CapturedFrame& captured, const CellView& ce
       return add_fetch_response(source);
     case Opcode::kAck:
     case Opcode::kNak:
+    case Opcode::kWays:
       return add_acknowledgement(source);
     case Opcode::kUdSend:
       return add_datagram(source);

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "base/command_line.h"
 #include "base/environment.h"
@@ -28,6 +30,8 @@ namespace {
 /// Directory for programs that join a switch of another machine. No fabric can have this name.
 constexpr std::string_view kRemoteDir = ".remote";
 
+constexpr uint32_t kAdaptersMax = 4;
+
 /// Limit for questions to a switch, so that one that does not answer does not delay the program.
 constexpr Duration kFaultsTimeout = std::chrono::milliseconds(200);
 
@@ -39,6 +43,7 @@ struct RunOptions {
   bool roce = false;
   bool direct = false;
   std::string direct_file;  // value for WEFT_DIRECT_FILE
+  uint32_t adapters = 0;    // NICs; 0: keep the environment's
   std::string addresses;    // value for WEFT_IP, separated by commas; empty: keep the environment's
   bool marks_prompt = false;
   uint32_t wait_port = 0;  // TCP port; 0: start at once
@@ -90,21 +95,25 @@ Result<Environment> join_here(const char* command, const RunOptions& options,
   Result<UsedFabric> fabric = use_fabric(options.fabric);
   if (!fabric.ok()) return fabric.error();
   if (!fabric->note.empty()) (void)failure("run", fabric->note);
-  Result<SpareRecord> spare = spare_switch(fabric->dir, fabric->record, options.wish);
-  if (!spare.ok()) return spare.error();
+  const uint32_t adapters = std::max(options.adapters, 1U);
+  Result<std::vector<SpareRecord>> switches =
+      spare_switches(fabric->dir, fabric->record, options.wish, adapters);
+  if (!switches.ok()) return switches.error();
+  const SpareRecord& spare = switches->front();
   ProgramName node{.name = options.wish.node};
   if (!node.name.empty()) {
-    Result<NodeIdentity> known = node_identity(fabric->dir, fabric->record, *spare, node.name);
+    Result<NodeIdentity> known = node_identity(fabric->dir, fabric->record, spare, node.name);
     if (!known.ok()) return known.error();
     node.identity = *known;
   }
   const std::optional<std::string> tree = program_tree(fabric->dir.file("programs"));
   Environment out =
-      run_environment({fabric->dir, fabric->record, *spare}, node, libraries, environment_variable);
+      run_environment({fabric->dir, fabric->record, spare}, node, libraries, environment_variable);
+  if (options.adapters != 0) out["WEFT_ADAPTERS"] = adapters_value(fabric->dir, *switches, adapters);
   out["WEFT_SYSFS"] = tree;
   use = std::move(fabric->use);
   name = fabric->dir.fabric();
-  tell_faults(command, fabric->dir.fabric(), spare->node, node.identity ? node.identity->guid.value() : 0);
+  tell_faults(command, fabric->dir.fabric(), spare.node, node.identity ? node.identity->guid.value() : 0);
   return out;
 }
 
@@ -129,6 +138,7 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   const std::optional<std::string> tree = program_tree(dir->file("programs"));
   Environment out = remote_environment({options.fabric, options.secret_key, options.switch_key}, libraries,
                                        environment_variable);
+  if (options.adapters != 0) out["WEFT_ADAPTERS"] = std::to_string(options.adapters);
   out["WEFT_SYSFS"] = tree;
   return out;
 }
@@ -211,7 +221,8 @@ int run(const char* command, const RunOptions& options, const Arguments& words) 
 void add_options(CommandLine& line, RunOptions& options) {
   line.text("fabric,f", "NAME|FILE", options.fabric,
             "a running fabric, a topology file, or tcp://HOST:PORT of a switch elsewhere (default)");
-  line.text("switch", "NAME", options.wish.switch_name, "the switch to join (one with most free ports)");
+  line.text("switch", "NAME", options.wish.switch_name,
+            "the switch to join (one with most free ports); of several adapters NAME,NAME, in turn");
   line.text("node", "NAME", options.wish.node, "a lasting name, with its own GUID and LID");
   line.text("ip", "ADDRESS", options.addresses,
             "IP addresses for connection management, separated by commas (10.87.0.0 plus the LID)");
@@ -220,6 +231,8 @@ void add_options(CommandLine& line, RunOptions& options) {
             "RC to programs of this machine that have it too goes through memory, not through the switch");
   line.text("direct-file", "PATH:SIDE", options.direct_file,
             "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
+  line.number("adapters", "N", options.adapters, 1, kAdaptersMax,
+              "the program's computer joins by N adapters, each with a port and a LID of its own (1)");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");
 }
@@ -242,7 +255,7 @@ int command_run(const Arguments& arguments) {
   if (std::optional<int> code =
           line.parse(shielded(arguments,
                               {"--fabric", "-f", "--node", "--switch", "--key", "--switch-key", "--ip",
-                               "--direct-file", "--wait-listen", "--config"},
+                               "--direct-file", "--adapters", "--wait-listen", "--config"},
                               0)))
     return *code;
   return run("run", options, words);

@@ -95,6 +95,11 @@ FabricStatus look_at_all(const StateDir& dir, const RunRecord& record) {
       status.info.ready = true;
       status.info.state = fmt::format("up at {}:{}", guest.node, guest.port);
     }
+    for (const Guest& guest : view.guests) {
+      const auto& more = program.more_guids;
+      if (status.info.ready && std::find(more.begin(), more.end(), guest.guid) != more.end())
+        status.info.state += fmt::format(", {}:{}", guest.node, guest.port);
+    }
     if (is_stopped(program.pid)) status.info.state += " (stopped by a signal)";
     out.programs.push_back(std::move(status));
   }

@@ -64,6 +64,16 @@ Result<ProgramLibraries> find_libraries() {
                   beside.string())};
 }
 
+std::string adapters_value(const StateDir& dir, const std::vector<SpareRecord>& switches, uint32_t adapters) {
+  if (switches.size() == 1) return std::to_string(adapters);
+  std::string out;
+  for (uint32_t i = 1; i < adapters; ++i) {
+    const std::string& node = switches[i % switches.size()].node;
+    out += fmt::format("{}shm:{}/{}.sock", out.empty() ? "" : ",", dir.path(), node);
+  }
+  return out;
+}
+
 Environment run_environment(const SparePlace& place, const ProgramName& name,
                             const ProgramLibraries& libraries, const PresentVariables& present) {
   Environment out = common_environment(libraries, present);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "tools/launch/node_names.h"
@@ -40,6 +41,9 @@ struct ProgramName {
   std::string name{};
   std::optional<NodeIdentity> identity{};
 };
+/// Value of WEFT_ADAPTERS for `adapters` adapters that join `switches` in turn.
+[[nodiscard]] std::string adapters_value(const StateDir& dir, const std::vector<SpareRecord>& switches,
+                                         uint32_t adapters);
 /// Environment for a program that joins at `place`.
 Environment run_environment(const SparePlace& place, const ProgramName& name,
                             const ProgramLibraries& libraries, const PresentVariables& present);

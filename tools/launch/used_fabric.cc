@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/clock.h"
@@ -232,6 +233,27 @@ Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, c
   const std::string around = surrounding_switch(dir);
   if (const SpareRecord* const outer = find_spare(record, around); outer != nullptr) return *outer;
   return emptiest(dir, record);
+}
+
+Result<std::vector<SpareRecord>> spare_switches(const StateDir& dir, const RunRecord& record,
+                                                const JoinWish& wish, uint32_t adapters) {
+  std::vector<SpareRecord> out;
+  std::istringstream names(wish.switch_name);
+  for (std::string name; std::getline(names, name, ',');) {
+    Result<SpareRecord> named = spare_switch(dir, record, {name, wish.node});
+    if (!named.ok()) return named.error();
+    out.push_back(*named);
+  }
+  if (out.size() > adapters)
+    return Error{fmt::format("--switch names {} switches; --adapters {} joins them", out.size(), out.size())};
+  if (!out.empty()) return out;
+  Result<SpareRecord> first = spare_switch(dir, record, wish);
+  if (!first.ok()) return first.error();
+  out.push_back(*first);
+  for (const SpareRecord& spare : record.spare) {
+    if (out.size() < adapters && spare.node != first->node) out.push_back(spare);
+  }
+  return out;
 }
 
 }  // namespace weft::tools

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -32,11 +33,15 @@ Result<UsedFabric> use_fabric(const std::string& choice);
 
 /// Wishes about the place to join.
 struct JoinWish {
-  std::string switch_name;  // empty: any
+  std::string switch_name;  // empty: any; of several adapters also several, commas between
   std::string node;         // name of weft run --node; may be empty
 };
 /// The wanted switch; else the one that owns the name's LID, else the one of a surrounding program, else the
 /// one with most free spare ports. Fails when no switch has spare ports or the wanted one has none.
 Result<SpareRecord> spare_switch(const StateDir& dir, const RunRecord& record, const JoinWish& wish);
+/// The switches of a program with `adapters` adapters, which join them in turn: the wanted ones, else the one
+/// of spare_switch() and then the others that have spare ports. At most as many as there are adapters.
+Result<std::vector<SpareRecord>> spare_switches(const StateDir& dir, const RunRecord& record,
+                                                const JoinWish& wish, uint32_t adapters);
 
 }  // namespace weft::tools

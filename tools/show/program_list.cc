@@ -31,6 +31,7 @@ std::string command_of(pid_t pid) {
 /// Stores one counter of the page in the program's entry.
 void take(const std::string& name, uint64_t value, ProgramNode& out) {
   if (name == "node.guid") out.guid = value;
+  if (name.starts_with("node.guid.") && value != 0) out.more_guids.push_back(value);
   if (name == "node.ipv4") out.ipv4 = static_cast<uint32_t>(value);
   if (name == "qps") out.qps = value;
   if (!name.starts_with("qp.") || value == 0) return;
@@ -116,8 +117,11 @@ Result<SpareView> look_at_spare_ports(control::ControlClient& client, const Stat
 GuestNames guest_names(const StateDir& dir, const std::vector<ProgramNode>& programs) {
   GuestNames out;
   for (const auto& [name, identity] : known_names(dir)) out[identity.guid.value()] = name;
-  for (const ProgramNode& program : programs)
+  for (const ProgramNode& program : programs) {
     if (program.guid != 0) out[program.guid] = program.name;
+    for (size_t i = 0; i < program.more_guids.size(); ++i)
+      out[program.more_guids[i]] = fmt::format("{}.{}", program.name, i + 2);
+  }
   return out;
 }
 

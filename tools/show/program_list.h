@@ -29,11 +29,12 @@ struct ProgramQp {
 
 /// A running program of this machine.
 struct ProgramNode {
-  std::string name;     // name of weft run --node, else PROGRAM-PID
-  std::string program;  // name in /proc; empty when it is unknown
-  pid_t pid = 0;        // 0: the program runs in another PID namespace
-  uint64_t guid = 0;    // 0: the program has not joined yet
-  uint32_t ipv4 = 0;    // address set by WEFT_IP, in host byte order; 0: the one derived from the LID
+  std::string name;                  // name of weft run --node, else PROGRAM-PID
+  std::string program;               // name in /proc; empty when it is unknown
+  pid_t pid = 0;                     // 0: the program runs in another PID namespace
+  uint64_t guid = 0;                 // 0: the program has not joined yet
+  std::vector<uint64_t> more_guids;  // of its second port and further ones
+  uint32_t ipv4 = 0;  // address set by WEFT_IP, in host byte order; 0: the one derived from the LID
   uint64_t qps = 0;
   std::vector<ProgramQp> shown;  // the first of its QPs
 };
@@ -66,7 +67,8 @@ Result<SpareView> look_at_spare_ports(control::ControlClient& client, const Stat
 /// Adds the spare ports from a switch's answer to `view`.
 void add_spare_ports(const std::string& node, const control::NodeInfo& info, SpareView& view);
 
-/// Names of endnodes by GUID: lasting names and names of running programs.
+/// Names of endnodes by GUID: lasting names and names of running programs. A program with several adapters
+/// has further ports, NAME.2 and so on.
 using GuestNames = std::map<uint64_t, std::string>;
 [[nodiscard]] GuestNames guest_names(const StateDir& dir, const std::vector<ProgramNode>& programs);
 /// The GUID in the name that a switch gives to an endnode on a spare port ("guest GUIDHEX").

@@ -12,7 +12,7 @@ local flit = Proto("weft_flit", "Weft flit")
 local OPCODES = {
   [0x01] = "Send", [0x02] = "RDMA write", [0x03] = "RDMA read request", [0x04] = "RDMA read response",
   [0x05] = "FetchOp request", [0x06] = "FetchOp response", [0x07] = "Terminate", [0x08] = "Stream segment",
-  [0x10] = "ACK", [0x11] = "NAK", [0x20] = "Raw", [0x21] = "UD Send", [0x22] = "RD Send", [0x23] = "RD write",
+  [0x10] = "ACK", [0x11] = "NAK", [0x12] = "Ways", [0x20] = "Raw", [0x21] = "UD Send", [0x22] = "RD Send", [0x23] = "RD write",
   [0xA1] = "XRC Send", [0xA2] = "XRC write", [0xA3] = "XRC read request", [0xA5] = "XRC FetchOp request",
 }
 local ACK_CODES = {
@@ -211,7 +211,7 @@ local function add_parts(tree, tvb, at, head)
   if band(head.flags, 0x08) ~= 0 then at = add_all(tree, tvb, at, { { f.idata, 4 } }) end
   if head.ack then
     at = add_all(tree, tvb, at, { { f.ackpsn, 4 }, { f.ackcell, 2 }, { f.ackcode, 1 }, { nil, 1 }, { f.messages, 4 } })
-    add_blocks(tree, tvb, at, head.bytes)
+    if head.opcode ~= 0x12 then add_blocks(tree, tvb, at, head.bytes) end
   end
   return at
 end
@@ -241,7 +241,7 @@ function cell.dissector(tvb, pinfo, root)
   end
   add_header(tree, tvb)
   local head = { opcode = tvb(13, 1):uint(), flags = tvb(14, 1):uint(), dqpn = tvb(17, 3):uint(), sqpn = tvb(21, 3):uint(), bytes = tvb(30, 2):uint() }
-  head.ack = head.opcode == 0x10 or head.opcode == 0x11
+  head.ack = head.opcode == 0x10 or head.opcode == 0x11 or head.opcode == 0x12
   head.read = head.opcode == 0x03 or head.opcode == 0xA3
   head.fetch = head.opcode == 0x05 or head.opcode == 0xA5
   pinfo.cols.src = "LID " .. tvb(10, 2):uint()

@@ -49,7 +49,7 @@ Result<std::unique_ptr<rdma_cm::CmService>> start() {
   ProcessNode* node = ProcessNode::get();
   if (node == nullptr) return Error{"no fabric"};
   const hca::PortState port = node->port();
-  const ibv_gid gid = gid_at(*node, 0);
+  const ibv_gid gid = gid_at(*node, 1, 0);
   const char* addresses = secure_getenv("WEFT_IP");
   rdma_cm::CmServiceConfig config{
       .identity = {.guid = node->guid(),

@@ -26,7 +26,7 @@ constexpr Duration kJoinMax = 1s;
 /// machine, and half the time for which a freed LID is reserved.
 constexpr Duration kLaterMax = 30s;
 /// Entries of a process's page: its counters and its QPs.
-constexpr uint32_t kPageEntries = 2512;
+constexpr uint32_t kPageEntries = 2528;
 /// Descriptors that joining needs: two for the helper thread, one each for page and link, and spare ones for
 /// use during the join.
 constexpr size_t kDescriptors = 8;
@@ -44,16 +44,21 @@ PerProcess<ProcessNode>& current() noexcept {
   static_cast<void>(current());
 }
 
-fabric::LinkEndpointConfig endpoint_config(const Settings& settings) {
+/// The link of NIC `nic`. GUID, LID and lasting name are those of the first one; the switch assigns the
+/// others.
+fabric::LinkEndpointConfig endpoint_config(const Settings& settings, uint8_t nic) {
   fabric::LinkEndpointConfig config;
-  config.endpoint = settings.endpoint;
+  const auto& more = settings.more_endpoints;
+  config.endpoint = nic == 0 || more.empty() ? settings.endpoint : more[(nic - 1U) % more.size()];
   config.curve_secret_file = settings.curve_secret;
   config.curve_server_file = settings.curve_server;
   config.silence = settings.silence;
-  config.link.guid = settings.guid;
-  config.link.lid = settings.lid;
-  config.link.any_port = settings.lid == kLidNone || settings.identity != 0;
-  config.link.identity = settings.identity;
+  config.link.any_port = nic != 0 || settings.lid == kLidNone || settings.identity != 0;
+  if (nic == 0) {
+    config.link.guid = settings.guid;
+    config.link.lid = settings.lid;
+    config.link.identity = settings.identity;
+  }
   config.link.cell_payload_bytes = settings.cell_payload_bytes;
   config.link.flit_payload_bytes = settings.flit_payload_bytes;
   return config;
@@ -83,10 +88,12 @@ ProcessNode::ProcessNode(const Settings& settings)
                .direct_directory = settings.direct_dir,
                .direct_file = settings.direct_file,
                .direct_file_side = settings.direct_file_side,
-               .direct_file_locks = !settings.direct_file.starts_with(kDeviceMemory)},
+               .direct_file_locks = !settings.direct_file.starts_with(kDeviceMemory),
+               .nics = settings.adapters},
               clock_, random_, link_random_),
       helper_(device_, clock_) {
   if (explains()) device_.set_failure_sink(&failure_lines_);
+  if (settings.adapters > 1) keys_.serve(device_.use_directory(keys_));
 }
 
 LongWaits* ProcessNode::waits() noexcept {
@@ -120,18 +127,24 @@ Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings)
   // The preloaded object, if loaded, keeps the program from closing our descriptors.
   guard_descriptors(reinterpret_cast<DescriptorKeeper>(dlsym(RTLD_DEFAULT, "weft_keep_descriptor")));
   log_setup(settings.name, explains() ? LogLevel::kInfo : LogLevel::kError, LogTime::kOfDay);
-  const fabric::LinkEndpointConfig endpoint = endpoint_config(settings);
-  if (Status good = fabric::check_link_endpoint(endpoint); !good) return good.error();
-  if (Status room = check_spare_descriptors(kDescriptors); !room) return room.error();
+  std::vector<fabric::LinkEndpointConfig> endpoints;
+  for (uint8_t nic = 0; nic < settings.adapters; ++nic) {
+    endpoints.push_back(endpoint_config(settings, nic));
+    if (Status good = fabric::check_link_endpoint(endpoints.back()); !good) return good.error();
+  }
+  if (Status room = check_spare_descriptors(kDescriptors + settings.adapters - 1U); !room)
+    return room.error();
   std::unique_ptr<ProcessNode> node(new ProcessNode(settings));  // tidy: private constructor
   keep_programs_signals();
   if (Status opened = node->open_page(); !opened)
     explain("the tools will not see this program: {}", opened.error().text);
-  if (Status added = node->device_.add_link(endpoint); !added) return added.error();
+  for (const fabric::LinkEndpointConfig& endpoint : endpoints) {
+    if (Status added = node->device_.add_link(endpoint); !added) return added.error();
+  }
   if (Status up = node->wait_for_port(); !up) return up.error();
   node->guid_ = node->port().info.guid;
   node->failure_lines_.set_guid(node->guid_);
-  if (node->shown_guid_ != nullptr) node->shown_guid_->store(node->guid_.value(), std::memory_order_relaxed);
+  node->show_guids();
   return node;
 }
 
@@ -175,10 +188,21 @@ Status ProcessNode::open_page() {
     }
   }
   if (!page_.has_value()) return Error{own + ".stats: too many processes of this name"};
-  shown_guid_ = page_->add("node.guid");
+  shown_guids_.push_back(page_->add("node.guid"));
+  for (uint8_t port = 2; port <= settings_.adapters; ++port)
+    shown_guids_.push_back(page_->add(fmt::format("node.guid.{}", port)));
   show_wanted_address();
   device_.publish(*page_, "adapter");
+  if (settings_.adapters > 1) (void)keys_.publish(*page_);
   return {};
+}
+
+/// By the GUID of each port tools find the switch and port where it is.
+void ProcessNode::show_guids() noexcept {
+  for (size_t i = 0; i < shown_guids_.size(); ++i) {
+    const Guid guid = port(static_cast<uint8_t>(i + 1)).info.guid;
+    if (shown_guids_[i] != nullptr) shown_guids_[i]->store(guid.value(), std::memory_order_relaxed);
+  }
 }
 
 /// Shows the IPv4 address that WEFT_IP sets. Without it tools derive the address from the LID.
@@ -191,9 +215,9 @@ void ProcessNode::show_wanted_address() {
     shown->store(load_be<uint32_t>(&own.ip[12]), std::memory_order_relaxed);
 }
 
-hca::PortState ProcessNode::port() noexcept {
+hca::PortState ProcessNode::port(uint8_t number) noexcept {
   hca::PortState out;
-  static_cast<void>(device_.query_port(1, out));
+  static_cast<void>(device_.query_port(number, out));
   return out;
 }
 

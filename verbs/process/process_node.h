@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -14,12 +15,13 @@
 #include "hca/device.h"
 #include "hca/fork_guard.h"
 #include "hca/helper_thread.h"
+#include "node/key_component.h"
 #include "verbs/explain/failure_lines.h"
 #include "verbs/process/settings.h"
 
 namespace weft::verbs {
 
-/// One device with one port. Any thread may call.
+/// One device with one port, or with one for each NIC. Any thread may call.
 class ProcessNode {
  public:
   /// The node of this process; joins if the process has not joined yet. Null when no fabric is configured or
@@ -38,13 +40,14 @@ class ProcessNode {
   /// The stats page with the counters of this process; null when it has none.
   [[nodiscard]] StatsPage* page() noexcept { return page_ ? &*page_ : nullptr; }
   [[nodiscard]] RandomSource& random() noexcept { return spare_random_; }
-  /// State of the port. LID, GID, partitions and cell size are those of the last time it was up.
-  [[nodiscard]] hca::PortState port() noexcept;
+  /// State of a port. LID, GID, partitions and cell size are those of the last time it was up.
+  [[nodiscard]] hca::PortState port(uint8_t number = 1) noexcept;
   /// The node belongs to the parent: this process is a child after fork().
   [[nodiscard]] bool forked() const noexcept { return guard_.forked(); }
   /// For calls that sleep in the kernel; null without WEFT_DEBUG=verbs and in a child after fork().
   [[nodiscard]] LongWaits* waits() noexcept;
-  /// The GUID from the time of joining. It stays the same while the fabric knows the process.
+  /// The GUID of the first port, from the time of joining. It stays the same while the fabric knows the
+  /// process.
   [[nodiscard]] Guid guid() const noexcept { return guid_; }
 
  private:
@@ -53,6 +56,7 @@ class ProcessNode {
   Status open_page();
   Status wait_for_port();
   [[nodiscard]] Error name_in_use() const;
+  void show_guids() noexcept;
   void show_wanted_address();
 
   Settings settings_;
@@ -61,8 +65,9 @@ class ProcessNode {
   SystemRandom link_random_;
   SystemRandom spare_random_;
   std::optional<StatsPage> page_;
-  CounterCell* shown_guid_ = nullptr;  // a counter of the page
-  FailureLines failure_lines_;         // declared before the device, which uses it
+  std::vector<CounterCell*> shown_guids_;  // counters of the page, one for each port
+  FailureLines failure_lines_;             // declared before the device, which uses it
+  node::KeyComponent keys_;                // with several NICs; declared before the device, which uses it
   hca::Device device_;
   hca::ForkGuard guard_;
   hca::HelperThread helper_;  // ends before the device

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "base/environment.h"
 #include "base/names.h"
@@ -58,6 +59,19 @@ Status read_direct_file(Settings& out) {
         fmt::format("WEFT_DIRECT_FILE={}: must be PATH:SIDE, and the side is 0 or 1", printable(text))};
   out.direct_file = text.substr(0, colon);
   out.direct_file_side = side == "1" ? 1 : 0;
+  return {};
+}
+
+/// The number of adapters, at the switch of WEFT_FABRIC, or the switches of the further ones.
+Status read_adapters(Settings& out) {
+  const std::string text = environment_variable("WEFT_ADAPTERS");
+  if (text.find(':') == std::string::npos)
+    return read_number<uint8_t>("WEFT_ADAPTERS", 10, 1, kAdaptersMax, out.adapters);
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) out.more_endpoints.push_back(word);
+  if (out.more_endpoints.size() >= kAdaptersMax)
+    return Error{fmt::format("WEFT_ADAPTERS={}: at most {} adapters", text, kAdaptersMax)};
+  out.adapters = static_cast<uint8_t>(out.more_endpoints.size() + 1);
   return {};
 }
 
@@ -117,6 +131,7 @@ Result<Settings> read_settings() {
           read_number<uint32_t>("WEFT_FLIT_PAYLOAD", 10, 0, kCellPayloadBytesMax, out.flit_payload_bytes);
       !read)
     return read.error();
+  if (Status read = read_adapters(out); !read) return read.error();
   if (const std::string text = environment_variable("WEFT_SILENCE"); !text.empty()) {
     Result<Duration> silence = fabric::parse_silence(text);
     if (!silence) return Error{"WEFT_SILENCE: " + silence.error().text};

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "fabric/link/limits.h"
@@ -22,16 +23,21 @@ struct Settings {
   std::string curve_server;  // path of a file
   uint32_t cell_payload_bytes = fabric::kCellPayloadBytesDefault;
   uint32_t flit_payload_bytes = 0;
-  Duration silence{};          // of a ZeroMQ link; 0: as the kind of endpoint has it
-  bool strict_memory = false;  // transfers to and from unmapped memory fail
-  std::string direct_dir;      // where the programs of this machine make memory windows; empty: none
-  std::string direct_file;     // shared with one other program, for a memory window to it; empty: none
+  Duration silence{};                         // of a ZeroMQ link; 0: as the kind of endpoint has it
+  bool strict_memory = false;                 // transfers to and from unmapped memory fail
+  uint8_t adapters = 1;                       // NICs of this computer, each with a link of its own
+  std::vector<std::string> more_endpoints{};  // switches of the further NICs, in turn; empty: `endpoint`
+  std::string direct_dir;   // where the programs of this machine make memory windows; empty: none
+  std::string direct_file;  // shared with one other program, for a memory window to it; empty: none
   uint32_t direct_file_side = 0;
   bool roce = false;  // the port reports Ethernet and has RoCE GIDs
 };
 
 /// Fails with one line that names the variable.
 Result<Settings> read_settings();
+
+/// NICs of a program, and of the computers of `weft run --adapters`.
+inline constexpr uint8_t kAdaptersMax = 4;
 
 /// Name of the device, the same before and after joining.
 [[nodiscard]] std::string device_name();

@@ -127,12 +127,12 @@ bool put_device(ProcessNode& node, const fs::path& root) {
          put(device / "device/device", fmt::format("{:#06x}", kVendorPart));
 }
 
-bool put_gids(ProcessNode& node, const fs::path& port) {
+bool put_gids(ProcessNode& node, uint8_t number, const fs::path& port) {
   const bool roce = node.settings().roce;
   bool done = true;
   for (int index = 0; index < gid_count(node); ++index) {
     const std::string name = std::to_string(index);
-    done = done && put(port / "gids" / name, gid_text(gid_at(node, index))) &&
+    done = done && put(port / "gids" / name, gid_text(gid_at(node, number, index))) &&
            put(port / "gid_attrs/types" / name,
                gid_type_at(node, index) == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
     if (roce) done = done && put(port / "gid_attrs/ndevs" / name, "lo");
@@ -140,8 +140,8 @@ bool put_gids(ProcessNode& node, const fs::path& port) {
   return done;
 }
 
-bool put_port(ProcessNode& node, const fs::path& port) {
-  const hca::PortState state = node.port();
+bool put_port(ProcessNode& node, uint8_t number, const fs::path& port) {
+  const hca::PortState state = node.port(number);
   const bool roce = node.settings().roce;
   return put(port / "state", state.up ? "4: ACTIVE" : "1: DOWN") &&
          put(port / "phys_state", state.up ? "5: LinkUp" : "3: Disabled") &&
@@ -150,11 +150,12 @@ bool put_port(ProcessNode& node, const fs::path& port) {
          put(port / "sm_lid", fmt::format("{:#x}", roce ? 0 : kSubnetManagerLid)) &&
          put(port / "sm_sl", "0") && put(port / "lid_mask_count", "0") &&
          put(port / "cap_mask", fmt::format("{:#010x}", port_capabilities(roce))) &&
-         put(port / "link_layer", roce ? "Ethernet" : "InfiniBand") && put_gids(node, port) &&
-         put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, 0)));
+         put(port / "link_layer", roce ? "Ethernet" : "InfiniBand") && put_gids(node, number, port) &&
+         put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, number, 0)));
 }
 
-/// Writes the counters that have an InfiniBand name, and all counters of the adapter by their own names.
+/// Writes the counters that have an InfiniBand name, and all counters of the adapter by their own names. With
+/// several ports, they are those of all together.
 bool put_counters(ProcessNode& node, const fs::path& port) {
   constexpr CounterNames<AdapterCounter> kNames = counter_labels(AdapterCounter{});
   bool put_all = true;
@@ -190,18 +191,21 @@ Shown& shown() {
 bool write_system_tree(ProcessNode& node, const std::string& root) {
   Shown& last = shown();
   const std::lock_guard one_at_a_time(last.mutex);
-  const fs::path port = fs::path(root) / "class/infiniband" / device_name() / "ports/1";
+  const fs::path ports = fs::path(root) / "class/infiniband" / device_name() / "ports";
   const Instant now = MonotonicClock().now();
-  // The port's directory may be missing: if a process outlives its `weft run`, a later run may remove the
+  // The directory may be missing: if a process outlives its `weft run`, a later run may remove the
   // tree.
-  if (last.node != &node || access(port.c_str(), F_OK) != 0) {
+  if (last.node != &node || access(ports.c_str(), F_OK) != 0) {
     if (!put_device(node, root)) return false;
     last.node = &node;
     last.root = root;
   } else if (now < last.fresh_until) {
     return true;
   }
-  if (!put_counters(node, port) || !put_port(node, port)) return false;
+  for (uint32_t i = 1; i <= node.device().ports(); ++i) {
+    const fs::path port = ports / std::to_string(i);
+    if (!put_counters(node, port) || !put_port(node, static_cast<uint8_t>(i), port)) return false;
+  }
   last.fresh_until = now + kFreshFor;
   return true;
 }

@@ -33,6 +33,7 @@ const ServiceRow kRcRow{.type = QpType::kRc,
                         .acknowledged = true,
                         .connected = true,
                         .has_packet_crc = true,
+                        .finds_ways = true,
                         .waits_for_keys = true,
                         .make = make_service<ReliableService>};
 const ServiceRow kXrcSendRow{.type = QpType::kXrcSend,

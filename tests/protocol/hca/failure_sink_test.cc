@@ -39,7 +39,7 @@ class CallingSink final : public hca::FailureSink {
 
 class FailureSinkTest : public TwoDevices {
  protected:
-  FailureSinkTest() : page_(StatsPage::create(path(), 2368).value()) {
+  FailureSinkTest() : page_(StatsPage::create(path(), 2384).value()) {
     EXPECT_TRUE(a().device.publish(page_, "adapter"));
     a().device.set_failure_sink(&sink_);
   }

@@ -19,7 +19,7 @@ namespace {
 
 class QpPageTest : public TwoDevices {
  protected:
-  QpPageTest() : page_(StatsPage::create(path(), 2368).value()) {
+  QpPageTest() : page_(StatsPage::create(path(), 2384).value()) {
     EXPECT_TRUE(a().device.publish(page_, "adapter"));
   }
   ~QpPageTest() override {

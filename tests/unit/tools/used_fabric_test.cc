@@ -252,5 +252,24 @@ TEST_F(UsedFabricTest, a_program_that_names_no_switch_joins_the_one_with_most_fr
   EXPECT_EQ(joined(), "s1") << "one does not answer: the first";
 }
 
+TEST_F(UsedFabricTest, several_adapters_join_switches_in_turn) {
+  const StateDir dir = StateDir::create("f").value();
+  record_.spare = {spare_, {"s2", 4, 2000, 64}, {"s3", 4, 3000, 64}};
+  const auto value = [&](const std::string& wish, uint32_t adapters) {
+    auto switches = spare_switches(dir, record_, {wish, ""}, adapters);
+    return switches.ok() ? switches->front().node + " " + adapters_value(dir, *switches, adapters)
+                         : std::string();
+  };
+  const auto at = [&](const std::string& node) { return "shm:" + dir.file(node + ".sock"); };
+  EXPECT_EQ(value("s2", 3), "s2 3") << "all at the one that is named";
+  EXPECT_EQ(value("s3,s1", 2), "s3 " + at("s1"));
+  EXPECT_EQ(value("s3,s1", 4), "s3 " + at("s1") + "," + at("s3") + "," + at("s1"));
+  EXPECT_EQ(value("s3,s1", 1), "") << "one adapter joins one switch";
+  EXPECT_EQ(value("s3,s4", 2), "");
+  record_.spare.pop_back();
+  EXPECT_EQ(value("", 1), "s1 1");
+  EXPECT_EQ(value("", 3), "s1 " + at("s2") + "," + at("s1"));
+}
+
 }  // namespace
 }  // namespace weft::tools
