@@ -30,6 +30,12 @@ std::vector<Seen> seen_of(const std::vector<WorkCompletion>& completions) {
   return out;
 }
 
+/// A request for the memory of `peer` from byte `offset`.
+SendRequest request_to(const PairSide& peer, SendOpcode opcode, uint64_t offset, uint64_t wr_id = 0) {
+  return {
+      .wr_id = wr_id, .opcode = opcode, .remote_addr = peer.region.addr + offset, .rkey = peer.region.rkey};
+}
+
 class NtbService : public ::testing::Test {
  protected:
   std::array<QueuePair*, 2> connect(const QpConfig& config = {}, QpAttr attr = {}) {
@@ -48,10 +54,7 @@ class NtbService : public ::testing::Test {
     }
   }
   SendRequest remote(SendOpcode opcode, uint64_t offset, uint64_t wr_id = 0) {
-    return {.wr_id = wr_id,
-            .opcode = opcode,
-            .remote_addr = pair.side(1).region.addr + offset,
-            .rkey = pair.side(1).region.rkey};
+    return request_to(pair.side(1), opcode, offset, wr_id);
   }
   void post(QueuePair& qp, const SendRequest& request, uint32_t offset, uint32_t bytes) {
     ASSERT_EQ(pair.post_send(0, qp, request, {pair.side(0).sge(offset, bytes)}), PostResult::kOk);
@@ -127,11 +130,9 @@ ClientResult run_client(AdapterSides& world) {
     world.run(60);
   };
   const auto remote = [&](uint64_t wr_id, SendOpcode opcode, uint64_t offset, uint32_t imm = 0) {
-    return SendRequest{.wr_id = wr_id,
-                       .opcode = opcode,
-                       .imm = imm,
-                       .remote_addr = far.region.addr + offset,
-                       .rkey = far.region.rkey};
+    SendRequest request = request_to(far, opcode, offset, wr_id);
+    request.imm = imm;
+    return request;
   };
   for (uint32_t i = 0; i < 6; ++i)
     EXPECT_EQ(world.post_recv(1, *qps[1], 100 + i, {far.sge(100'000 + 8192 * i, 8192)}), PostResult::kOk);
@@ -372,14 +373,8 @@ void expect_refused(SendOpcode opcode, uint64_t offset, uint32_t key_bits, const
   QpAttr attr;
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
   const auto qps = world.connect({}, attr);
-  const auto remote = [&](SendOpcode op, uint64_t at, uint32_t bits) {
-    return SendRequest{.wr_id = 5,
-                       .opcode = op,
-                       .remote_addr = world.side(1).region.addr + at,
-                       .rkey = Rkey(world.side(1).region.rkey.value() ^ bits)};
-  };
-  ASSERT_EQ(world.post_send(0, *qps[0], remote(SendOpcode::kRdmaWrite, 0, 0), {world.side(0).sge(0, 8)}),
-            PostResult::kOk);
+  const SendRequest good = request_to(world.side(1), SendOpcode::kRdmaWrite, 0);
+  ASSERT_EQ(world.post_send(0, *qps[0], good, {world.side(0).sge(0, 8)}), PostResult::kOk);
   world.run(20);
   ASSERT_EQ(world.end(1).own().published(), 1U) << "the key is in the table";
   (void)world.take_completions(0);
@@ -387,8 +382,9 @@ void expect_refused(SendOpcode opcode, uint64_t offset, uint32_t key_bits, const
   const std::vector<std::byte> before = world.side(1).memory;
   std::fill_n(world.side(0).memory.begin(), 64, std::byte{0xE7});
   const std::vector<std::byte> mine = world.side(0).memory;
-  ASSERT_EQ(world.post_send(0, *qps[0], remote(opcode, offset, key_bits), {world.side(0).sge(0, 64)}),
-            PostResult::kOk);
+  SendRequest wrong = request_to(world.side(1), opcode, offset, 5);
+  wrong.rkey = Rkey(wrong.rkey.value() ^ key_bits);
+  ASSERT_EQ(world.post_send(0, *qps[0], wrong, {world.side(0).sge(0, 64)}), PostResult::kOk);
   world.run(20);
   const auto done = world.take_completions(0);
   ASSERT_EQ(done.size(), 1U);
