@@ -56,7 +56,7 @@ adapter::DirectPath* DirectWindows::claim(Lid peer) noexcept {
     ++way.claims;
     return &way;
   }
-  if (!port_up_ || peer == port_.lid || ways_.size() >= kWindowsMax) return nullptr;
+  if (!port_up_ || peer == port_.lid || ways_.size() >= config_.windows_max) return nullptr;
   try {
     wanted_.push_back(peer);
     Way& way = ways_.emplace_back();
@@ -94,6 +94,7 @@ void DirectWindows::begin(const fabric::CellPortInfo* port) noexcept {
   if (port != nullptr) port_ = *port;
   if (orders_.empty()) orders_.swap(wanted_);
   dead_.splice(dead_.end(), ended_);
+  ways_count_ = ways_.size();
   for (Way& way : ways_) {
     if (!way.lives()) unwatch(way);  // the descriptor of an ended window stays ready
   }
@@ -219,7 +220,8 @@ void DirectWindows::answer(Instant now) {
     const auto same =
         std::find_if(joins_.begin(), joins_.end(), [&](const Join& join) { return join.peer == caller.lid; });
     if (same != joins_.end() && same->called && door_.lid().value() < caller.lid.value()) continue;
-    if (joins_.size() >= kWindowsMax || !add_join(caller.lid, std::move(caller.socket), false, now)) continue;
+    const bool full = joins_.size() + ways_count_ >= config_.windows_max;
+    if (full || !add_join(caller.lid, std::move(caller.socket), false, now)) continue;
     if (same != joins_.end()) joins_.erase(same);
   }
 }

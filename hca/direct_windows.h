@@ -28,7 +28,7 @@ namespace weft::hca {
 
 /// A window that has not come up after this is given up: the queue pairs use the switch.
 inline constexpr Duration kWindowJoinMax = 1s;
-/// Windows of one process, and windows that peers have opened beyond those that its queue pairs use.
+/// Windows of one process, those that its peers have opened included.
 inline constexpr size_t kWindowsMax = 4096;
 
 struct DirectWindowsConfig {
@@ -38,6 +38,7 @@ struct DirectWindowsConfig {
   uint32_t file_side = 0;      // 0 or 1; the peer has the other
   bool file_locks = true;      // see fabric::FileDeviceConfig
   bool process_copies = true;  // see fabric::ProcessDeviceConfig
+  size_t windows_max = kWindowsMax;
   fabric::OwnWindowConfig own{.slots = 128, .slot_bytes = 4352, .table_entries = 4096};
 };
 
@@ -150,6 +151,7 @@ class DirectWindows final : public adapter::DirectPaths {
   fabric::WindowDoor door_;
   bool port_up_ = false;
   fabric::CellPortInfo port_{};
+  size_t ways_count_ = 0;  // as of begin()
   Instant listen_again_ = Instant::min();
   Instant worked_at_ = Instant::min();
   std::vector<Lid> orders_;

@@ -228,7 +228,8 @@ class TwoProcesses final : public ProcessDevice {
     return {};
   }
   void use_pieces(const std::string& obstacle) noexcept {
-    way_ = "in pieces through shared memory: " + obstacle;
+    way_ = (config_.pieces ? "in pieces through shared memory: " : "as records through shared memory: ") +
+           obstacle;
     direct_ = false;
   }
 

@@ -131,7 +131,7 @@ class DirectTest(ProgramCase):
             self.assertIn("memory windows of a running program", out + err)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "a PID namespace needs root")
-    def test_where_the_kernel_does_not_copy_it_goes_in_pieces(self):
+    def test_where_the_kernel_does_not_copy_it_goes_as_records(self):
         port = 24000 + os.getpid() % 8000
         words = ("-p", port, "-s", "65536", "-n", "300")
         self.environment["WEFT_DEBUG"] = "verbs"
@@ -142,7 +142,7 @@ class DirectTest(ProgramCase):
         self.assertEqual(code, 0, out + err)
         served = server.communicate(timeout=30)[0]
         self.assertEqual(server.returncode, 0, served)
-        self.assertIn("in pieces through shared memory", out + err + served)
+        self.assertIn("as records through shared memory", out + err + served)
 
     def test_two_programs_share_a_file_and_the_next_pair_takes_its_place(self):
         file = self.path / "window"

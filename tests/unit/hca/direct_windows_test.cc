@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <list>
 #include <optional>
 #include <thread>
 
@@ -243,6 +244,40 @@ TEST_F(Meeting, the_descriptor_of_a_dead_window_keeps_nobody_awake) {
   step(high);
   pollfd fd{high.windows.sleep_fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&fd, 1, 0), 0);
+}
+
+TEST(DirectLimits, a_process_takes_no_more_windows_than_it_may_have) {
+  const TempDir dir;
+  ManualClock clock;
+  SeededRandom random(1);
+  bool wants = false;
+  DirectWindows crowded({.directory = dir.path() + "/direct", .windows_max = 2}, random, wants);
+  const fabric::CellPortInfo port{.lid = Lid(3)};
+  std::list<Owner> peers;
+  for (uint16_t lid = 5; lid < 9; ++lid) peers.emplace_back(dir.path() + "/direct", lid);
+  const auto step = [&clock](DirectWindows& windows, const fabric::CellPortInfo& at) {
+    windows.begin(&at);
+    windows.work(clock.now());
+    windows.settle();
+    windows.clear();
+  };
+  step(crowded, port);
+  size_t arrived = 0;
+  size_t refused = 0;
+  for (Owner& peer : peers) {
+    step(peer.windows, peer.port);
+    DirectPath* path = peer.windows.claim(Lid(3));
+    for (int i = 0; i < 10; ++i) {
+      clock.advance(1ms);
+      step(peer.windows, peer.port);
+      step(crowded, port);
+    }
+    refused += path->state() == DirectPath::State::kRefused ? 1U : 0U;
+    Lid lid{};
+    while (crowded.arrived(lid) != nullptr) ++arrived;
+  }
+  EXPECT_EQ(arrived, 2U);
+  EXPECT_EQ(refused, 2U);
 }
 
 // ---- in a file --------------------
