@@ -4,14 +4,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <list>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "fabric/carrier/unix_socket.h"
+#include "fabric/window/window_door.h"
 #include "messages/window_order.h"
 #include "tests/support/live_consumer.h"
 
@@ -161,6 +164,32 @@ TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {
   fabric::FifoRecord record;
   ASSERT_EQ(theirs->end().take(record), fabric::FifoTake::kRecord);
   EXPECT_EQ(record.data[0], std::byte{42});
+}
+
+/// Each side has called before it sees the call of the other. The peer, whose LID lies between the two, is
+/// only a door, so that the test sees both of its sockets.
+TEST_F(Meeting, of_two_calls_of_one_pair_that_of_the_smaller_lid_stands) {
+  fabric::WindowDoor peer(dir.path() + "/direct");
+  ASSERT_TRUE(peer.open(SubnetId{}, Lid(4)));
+  const auto hung_up = [](const UniqueFd& socket) {
+    pollfd look{socket.get(), POLLRDHUP, 0};
+    return ::poll(&look, 1, 0) == 1;
+  };
+  for (Owner* owner : {&low, &high}) {
+    const Lid lid = owner->port.lid;
+    ASSERT_NE(owner->windows.claim(Lid(4)), nullptr);
+    step(*owner);
+    std::vector<fabric::WindowCaller> callers;
+    peer.look(clock.now(), callers);
+    ASSERT_EQ(callers.size(), 1U);
+    EXPECT_EQ(callers[0].lid, lid);
+    Result<UniqueFd> call = peer.call(lid);
+    ASSERT_TRUE(call);
+    for (int i = 0; i < 2; ++i) step(*owner);
+    const bool own_stands = lid.value() < 4;
+    EXPECT_EQ(hung_up(callers[0].socket), !own_stands) << lid.value();
+    EXPECT_EQ(hung_up(*call), own_stands) << lid.value();
+  }
 }
 
 TEST_F(Meeting, a_peer_without_windows_is_refused_at_once) {
