@@ -98,6 +98,12 @@ class AdaptersTest(ProgramCase):
         lids = re.findall(r"port_lid:\s+(\d+)", said)
         self.assertEqual(len(set(lids)), 2, said)
 
+    def test_a_wrong_number_is_told(self):
+        for wrong, why in (("5", "not a number from 1 to 4"), (",".join(["shm:/a"] * 4), "at most 4 adapters")):
+            said = self.weft("run", "--", "ibv_devinfo", WEFT_ADAPTERS=wrong, WEFT_DEBUG="verbs")[2]
+            self.assertIn(f"WEFT_ADAPTERS={wrong}: {why}", said)
+        self.assertEqual(self.weft("run", "--adapters", "5", "--", "true")[0], 2)
+
     def test_a_peer_with_one_adapter_is_served(self):
         self.pair(client_options=TWO)
         self.flows()

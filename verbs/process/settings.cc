@@ -70,7 +70,7 @@ Status read_adapters(Settings& out) {
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) out.more_endpoints.push_back(word);
   if (out.more_endpoints.size() >= kAdaptersMax)
-    return Error{fmt::format("WEFT_ADAPTERS={}: at most {} adapters", text, kAdaptersMax)};
+    return Error{fmt::format("WEFT_ADAPTERS={}: at most {} adapters", printable(text), kAdaptersMax)};
   out.adapters = static_cast<uint8_t>(out.more_endpoints.size() + 1);
   return {};
 }
