@@ -74,7 +74,7 @@ class AdaptersTest(ProgramCase):
     def test_writes_and_reads_go_on(self):
         for program in ("ib_write_bw", "ib_read_bw"):
             with self.subTest(program):
-                self.through_cuts(*self.programs(program, "-s", "4096", "-D", "6", client=("127.0.0.1",)))
+                self.through_cuts(*self.programs(program, "-s", "4096", "-D", "10", client=("127.0.0.1",)))
                 harness.wait_for(lambda: not self.nodes(), "both to be gone")
 
     @unittest.skipUnless(shutil.which("rping"), "rdmacm-utils is not installed")
@@ -87,7 +87,7 @@ class AdaptersTest(ProgramCase):
     def test_a_switch_is_left(self):
         self.up('fabric = "t"\n[[switch]]\nname = "s1"\nspare_ports = 8\n[[switch]]\nname = "s2"\nspare_ports = 8\n'
                 '[[link]]\nswitches = ["s1", "s2"]\n')
-        programs = self.programs("ib_write_bw", "-s", "4096", "-D", "5", client=("127.0.0.1",), options=("--switch", "s1,s2"))
+        programs = self.programs("ib_write_bw", "-s", "4096", "-D", "8", client=("127.0.0.1",), options=("--switch", "s1,s2"))
         self.cut_in_turn("s1", "s2")
         self.assertEqual(self.counter("bob", "adapter.ways_taken") + self.counter("alice", "adapter.ways_taken"), 2)
         self.end(*programs)
