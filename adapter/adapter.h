@@ -210,6 +210,15 @@ class ChannelAdapter {
   /// Sends what was posted since poll(), within the limits of a turn. A request that the owner posts in
   /// response to that poll() need not wait for the next one. Returns the number of cells sent.
   int send_posted() noexcept;
+  /// The part of a turn that concerns memory windows alone, for a caller that waits: takes what peers have
+  /// put there. poll() still has to run often. Returns work done; if no peer has written, that is 0 after a
+  /// few loads.
+  int look_at_windows(Instant now) noexcept;
+  /// Starts the requests of a QP that uses a window, ahead of the rest of a turn. False for other QPs, whose
+  /// requests wait for poll().
+  bool send_by_window(QueuePair& qp, Instant now) noexcept;
+  /// Some QP uses a window, or did a moment ago.
+  [[nodiscard]] bool has_windows() const noexcept;
   /// Time by which poll() must run although no cell arrives.
   [[nodiscard]] Instant deadline() const noexcept;
 

@@ -85,6 +85,23 @@ int AdapterCore::send_posted() noexcept {
   return sent;
 }
 
+int AdapterCore::look_at_windows(Instant now) noexcept {
+  if (direct_ == nullptr || !direct_->has_news(now)) return 0;
+  engine.now = now;
+  return static_cast<int>(direct_->run_turn());
+}
+
+bool AdapterCore::send_by_window(QueuePair& qp, Instant now) noexcept {
+  if (qp.row != &kRcDirectRow) return false;
+  if (!engine.schedule.sends.holds(qp)) return true;
+  engine.now = now;
+  SendList::unlink(qp);
+  bool blocked = false;
+  const uint32_t steps = direct_->run(qp, kCellsPerQpTurn, blocked);
+  if (steps != 0 && (qp.answers || has_work(qp))) engine.schedule.want_send(qp);
+  return true;
+}
+
 int AdapterCore::watch_ports() noexcept {
   int work = 0;
   for (const auto& port : engine.ports) {

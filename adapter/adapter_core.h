@@ -29,6 +29,9 @@ class AdapterCore {
   void attach(fabric::CellPort& carrier, uint8_t nic);
   int poll(Instant now) noexcept;
   int send_posted() noexcept;
+  int look_at_windows(Instant now) noexcept;
+  bool send_by_window(QueuePair& qp, Instant now) noexcept;
+  [[nodiscard]] bool has_windows() const noexcept { return direct_ != nullptr && direct_->has_peers(); }
   [[nodiscard]] Instant deadline() const noexcept;
   [[nodiscard]] PostResult post(QueuePair& qp, const SendRequest& request) noexcept;
   void ring_send(QueuePair& qp) noexcept;

@@ -1,7 +1,8 @@
 // Posting: a work request is checked against the table of operations, copied into its slot with its segments
-// and inline data, and counted. No call here allocates, locks or enters the kernel (PUSH-WQ-09).
+// and inline data, and counted. Posting does not allocate, lock or enter the kernel (PUSH-WQ-09).
 #include <cstring>
 
+#include "adapter/adapter.h"
 #include "adapter/adapter_core.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "messages/ipv6_frame.h"
@@ -166,6 +167,18 @@ void AdapterCore::ring_recv(QueuePair& qp) noexcept {
   if (qp.owner != &engine || !qp.own_rq.announce()) return;
   if (qp.abilities().flush_recv) return flush_recv(engine, qp);
   if (qp.rx.blocked) qp.service->receive_posted(qp);
+}
+
+// ---- by a memory window, without a whole turn; its copies enter the kernel --------------------
+
+int ChannelAdapter::look_at_windows(Instant now) noexcept {
+  return core_->look_at_windows(now);
+}
+bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
+  return core_->send_by_window(qp, now);
+}
+bool ChannelAdapter::has_windows() const noexcept {
+  return core_->has_windows();
 }
 
 }  // namespace weft::adapter

@@ -89,10 +89,16 @@ int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   Hold hold(device);
   at = hold.now();
   uint32_t taken = device.adapter.poll_cq(queue(), out);
+  const bool windows = device.serves_windows();
+  if (taken == 0 && windows && device.caller_looks(hold.now())) taken = device.adapter.poll_cq(queue(), out);
   taken_since_turn_ += taken;
   if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
-    device.caller_polls(hold.now());
+    if (taken == 0 && windows) {
+      device.caller_polls_empty(hold.now());
+    } else {
+      device.caller_polls(hold.now());
+    }
     if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
   }
   return static_cast<int>(taken);
@@ -102,6 +108,7 @@ int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
   DeviceCore& device = core();
   if (const Answer why = device.refusal(); why != Answer::kOk) return why == Answer::kForked ? -1 : 0;
   Hold hold(device);
+  if (queue().fill() == 0 && device.serves_windows()) (void)device.caller_looks(hold.now());
   if (queue().fill() == 0 || ++taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
     device.caller_turn(hold.now());

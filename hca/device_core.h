@@ -59,6 +59,14 @@ class DeviceCore final : private adapter::GoneMemory {
   /// A turn by a caller, which then counts as driving the adapter.
   void caller_turn(Instant now) noexcept;
   void caller_polls(Instant now) noexcept;
+  /// The same after a poll that found nothing.
+  void caller_polls_empty(Instant now) noexcept;
+  /// False: all queue pairs use the ports, and the calls for windows below need not be made.
+  [[nodiscard]] bool serves_windows() const noexcept { return windows_ != nullptr; }
+  /// A caller has posted send requests.
+  void caller_posts(adapter::QueuePair& pair, Instant now) noexcept;
+  /// The same for memory windows alone, which costs little if they have nothing. True when there was work.
+  [[nodiscard]] bool caller_looks(Instant now) noexcept;
   /// A caller is about to wait: arms the links so that a peer's next flit wakes the helper. If cells keep
   /// arriving, kicks the helper to drive at once.
   void caller_waits(Instant now) noexcept;
@@ -121,6 +129,9 @@ class DeviceCore final : private adapter::GoneMemory {
 
  private:
   [[gnu::cold]] int answer_keys(Instant now) noexcept;
+  void deliver() noexcept;
+  void caller_called(Instant now) noexcept;
+  [[nodiscard]] bool may_skip_turn() noexcept;
   void missed() noexcept override;
   void say_once_what_is_gone() noexcept;
   void finish_ports() noexcept;
@@ -137,6 +148,7 @@ class DeviceCore final : private adapter::GoneMemory {
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   bool gone_said_ = false;             // used by the helper only
+  uint32_t skipped_turns_ = 0;         // since the last one of a caller
   std::atomic<bool> tend_now_{false};  // a faulty link must be taken out, or windows be made or ended
 
   std::mutex upkeep_;  // lock for tend(); calls of the data path never take it
@@ -158,6 +170,18 @@ class Hold {
  private:
   DeviceCore& core_;
   Instant now_;
+};
+
+/// Like Hold, for a call that only queues something and needs no time.
+class HoldBriefly {
+ public:
+  explicit HoldBriefly(DeviceCore& core) noexcept : core_(core) { core_.lock.lock(); }
+  ~HoldBriefly() { core_.leave(); }
+  HoldBriefly(const HoldBriefly&) = delete;
+  HoldBriefly& operator=(const HoldBriefly&) = delete;
+
+ private:
+  DeviceCore& core_;
 };
 
 /// Like Hold, for a call that makes an object: the tables have what an object takes.

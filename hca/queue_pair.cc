@@ -51,7 +51,11 @@ Answer Qp::post_send(std::span<const adapter::SendRequest> list, size_t& posted)
   Hold hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_send(*pair_);
-  device.caller_turn(hold.now());
+  if (device.serves_windows()) {
+    device.caller_posts(*pair_, hold.now());
+  } else {
+    device.caller_turn(hold.now());
+  }
   return answer;
 }
 
@@ -72,7 +76,11 @@ Answer Qp::post_batch(std::span<const adapter::SendRequest> list) noexcept {
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   const Answer answer = post_all(list);
-  device.caller_turn(hold.now());
+  if (device.serves_windows()) {
+    device.caller_posts(*pair_, hold.now());
+  } else {
+    device.caller_turn(hold.now());
+  }
   return answer;
 }
 
@@ -80,7 +88,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   DeviceCore& device = core();
   posted = 0;
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
-  const Hold hold(device);
+  const HoldBriefly hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_recv(*pair_);
   return answer;

@@ -22,7 +22,7 @@ namespace weft::verbs {
 namespace {
 
 /// Requests per call of the adapter: one lock and one turn serve them all.
-constexpr size_t kPostedAtATime = 16;
+constexpr size_t kPostedAtATime = 32;
 
 static_assert(sizeof(ibv_sge) == sizeof(adapter::Sge) &&
               offsetof(ibv_sge, addr) == offsetof(adapter::Sge, addr) &&
@@ -114,16 +114,16 @@ Reason translate(const ibv_send_wr& in, ibv_qp_type type, adapter::SendRequest& 
 
 /// Posts the chain in chunks. `post(chunk, posted)` posts one chunk; `fill(wr, request)` translates
 /// everything but the segments.
-template <class Wr, class Request, class Fill, class Post>
-Reason post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
-  std::array<Request, kPostedAtATime> chunk;
+template <class Wr, class Request, size_t kAtATime, class Fill, class Post>
+Reason post_chunks(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
+  std::array<Request, kAtATime> chunk;
   SegmentLists segments;
   while (list != nullptr) {
     segments.clear();
     Wr* first = list;
     size_t count = 0;
     Reason why = Reason::kOk;
-    for (; list != nullptr && count < kPostedAtATime; list = list->next, ++count) {
+    for (; list != nullptr && count < kAtATime; list = list->next, ++count) {
       why = fill(*list, chunk[count]);
       if (why != Reason::kOk) break;
       if (!segments.take(list->sg_list, list->num_sge, chunk[count].sges)) {
@@ -142,6 +142,13 @@ Reason post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
     return why;
   }
   return Reason::kOk;
+}
+
+/// A list of one request is the usual case, and takes no room for more.
+template <class Wr, class Request, class Fill, class Post>
+Reason post_chain(Wr* list, Wr** bad, Fill&& fill, Post&& post) noexcept {
+  if (list != nullptr && list->next == nullptr) return post_chunks<Wr, Request, 1>(list, bad, fill, post);
+  return post_chunks<Wr, Request, kPostedAtATime>(list, bad, fill, post);
 }
 
 Reason fill_recv(const ibv_recv_wr& in, adapter::RecvRequest& out) noexcept {

@@ -109,6 +109,9 @@ class DmaDevice : public Pollable {
 
   /// Tells the peer that there is something to look at. Never lost; several may arrive as one.
   virtual void notify() noexcept = 0;
+  /// Wakes a peer that sleeps, after a store in its memory in one order with its look before it sleeps. An
+  /// awake peer that reads this memory need not be told, and nothing is counted then.
+  virtual void notify_sleeper() noexcept { notify(); }
   /// True when the peer has notified since the last call.
   [[nodiscard]] virtual bool take_notification() noexcept = 0;
 

@@ -81,20 +81,17 @@ bool FifoSender::has_room() noexcept {
   return !broken_ && head_ - tail_seen_ != slots_;
 }
 
-/// Of records in mapped memory. The notification is in one order with all other words, the head need not be.
+/// Of records in mapped memory. The peer reads the head, unless it sleeps.
 void FifoSender::publish() noexcept {
   if (synced_ == head_) return;
-  publish_window_word(mapped_.data() + peer_.fifo_offset + kFifoHeadAt, head_);
+  store_window_word(mapped_.data() + peer_.fifo_offset + kFifoHeadAt, head_);
   synced_ = head_posted_ = head_;
-  device_->notify();
+  device_->notify_sleeper();
 }
 
-/// From mapped memory, after publish(). The head is stored once more, in one order with the tail that the
-/// peer stores before it reads the head: so the peer sees that the FIFO is full, or this side sees the tail.
+/// From mapped memory, after publish().
 void FifoSender::read_tail(Instant now) noexcept {
-  std::byte* const fifo = mapped_.data() + peer_.fifo_offset;
-  store_window_word(fifo + kFifoHeadAt, head_);
-  take_tail(load_window_word(fifo + kFifoTailAt), now);
+  take_tail(load_window_word(mapped_.data() + peer_.fifo_offset + kFifoTailAt), now);
 }
 
 void FifoSender::post_slot(uint64_t position) noexcept {
@@ -233,7 +230,7 @@ bool FifoReceiver::look() noexcept {
     return false;
   }
   head_seen_ = head;
-  was_full_ |= head - tail_ == slots_;
+  was_full_ |= head - tail_ >= slots_ / kFifoFillParts;
   return head != tail_;
 }
 
@@ -266,11 +263,13 @@ FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
   return FifoTake::kRecord;
 }
 
-/// The tail first, then a look at the head: a sender writes its head and then reads the tail, so at least one
-/// side sees the other's word. A sender that waits has filled the FIFO, which a look has seen by then.
+/// If the FIFO may be full: the tail first, then a look at the head. A sender writes its head and then reads
+/// the tail, so at least one side sees the other's word. If half of it is free, nothing waits for the store:
+/// a sender that fills the FIFO meanwhile, and reads an older tail, is seen by the next look().
 void FifoReceiver::advance() noexcept {
   holds_ = false;
   ++tail_;
+  if (head_seen_ - tail_ < slots_ / 2) return publish_window_word(fifo_.data() + kFifoTailAt, tail_);
   store_window_word(fifo_.data() + kFifoTailAt, tail_);
   const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
   was_full_ |= head - (tail_ - 1) == slots_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,6 +18,9 @@ inline constexpr int kTokenChannelShift = 56;
 
 /// Attempts at a void slot, a head or a tail whose DMA fails, after which the FIFO is broken.
 inline constexpr uint32_t kFifoDmaTries = 3;
+/// A receiver that finds a quarter of the slots filled notifies the sender when it has taken a record: the
+/// sender may have found the FIFO full, and read an older tail.
+inline constexpr uint64_t kFifoFillParts = 4;
 /// A sender that waits for a slot reads the tail at each notification, and this often.
 inline constexpr Duration kFifoTailEvery = 1ms;
 
@@ -153,6 +157,10 @@ class FifoReceiver {
   /// Whether the sender has published more than was taken; also when it broke a rule.
   [[nodiscard]] bool waits() noexcept;
 
+  /// The head in the own memory, raw, for a look without a call.
+  [[nodiscard]] const std::atomic<uint64_t>& head_word() const noexcept {
+    return *reinterpret_cast<const std::atomic<uint64_t>*>(fifo_.data() + kFifoHeadAt);
+  }
   /// The peer wrote an impossible head, length or sequence.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   [[nodiscard]] uint64_t tail() const noexcept { return tail_; }

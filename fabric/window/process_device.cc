@@ -127,7 +127,7 @@ class TwoProcesses final : public ProcessDevice {
       } else if (direct_) {
         list_.push_back(request);
       } else {
-        pieces_->start(request);
+        start_pieces(request);
       }
     }
     if (!list_.empty()) copy_list();
@@ -141,6 +141,9 @@ class TwoProcesses final : public ProcessDevice {
   }
   void notify() noexcept override {
     if (state_ == PeerState::kUp && Doorbell::ring(peer_->control())) wake_peer();
+  }
+  void notify_sleeper() noexcept override {
+    if (state_ == PeerState::kUp && Doorbell::sleeps(peer_->control())) notify();
   }
   bool take_notification() noexcept override { return bell_.take(); }
   const std::atomic<uint64_t>* bell() const noexcept override {
@@ -204,7 +207,7 @@ class TwoProcesses final : public ProcessDevice {
       return;
     }
     peer_.emplace(Side{std::move(*region), hello.window_bytes});
-    pieces_.emplace(peer_->ring(), own_.ring(), config_.requests, config_.memory);
+    if (config_.pieces) pieces_.emplace(peer_->ring(), own_.ring(), config_.requests, config_.memory);
     state_ = PeerState::kUp;
     const std::string obstacle = find_obstacle(hello);
     if (obstacle.empty()) {
@@ -256,12 +259,20 @@ class TwoProcesses final : public ProcessDevice {
     for (size_t i = 0; i < done; ++i) end(list_[i].token, statuses_[i]);
     if (way == CopyWay::kRefused) {
       use_pieces(refusal_text(error));
-      for (size_t i = done; i < list_.size(); ++i) pieces_->start(list_[i]);
+      for (size_t i = done; i < list_.size(); ++i) start_pieces(list_[i]);
     } else if (way == CopyWay::kGone) {
       for (size_t i = done; i < list_.size(); ++i) end(list_[i].token, DmaStatus::kPeerGone);
       leave("");
     }
     list_.clear();
+  }
+  /// Without pieces, the owner alone can move the bytes.
+  void start_pieces(const DmaRequest& request) noexcept {
+    if (config_.pieces) {
+      pieces_->start(request);
+    } else {
+      end(request.token, DmaStatus::kNoMemory);
+    }
   }
   int turn_pieces() noexcept {
     const int work = pieces_->poll();
@@ -286,7 +297,8 @@ class TwoProcesses final : public ProcessDevice {
   PeerState state_ = PeerState::kJoining;
   std::string way_;
   std::string fault_;
-  std::optional<PiecePath> pieces_;  // the peer may need them though we do not
+  std::optional<PiecePath>
+      pieces_;  // with ProcessDeviceConfig::pieces: the peer may need them though we do not
   bool direct_ = false;
   FixedRing<DmaRequest> posted_;
   std::vector<DmaRequest> list_;  // for the kernel

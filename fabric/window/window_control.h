@@ -46,12 +46,15 @@ class Doorbell {
   }
   /// An exchange: a store would end the release sequence of ring()'s (slot_ring.cc).
   void finish_sleep() noexcept { own_.sleeping.exchange(0, std::memory_order_relaxed); }
+  /// The caller has stored something that the peer looks at after prepare_sleep(), in one order with this.
+  [[nodiscard]] static bool sleeps(const WindowControl& peer) noexcept {
+    return peer.sleeping.load(std::memory_order_seq_cst) != 0;
+  }
   /// Rings the peer's. True when it sleeps and must be woken. An awake peer's flag is only read, so it stays
   /// in the caches of both sides.
   [[nodiscard]] static bool ring(WindowControl& peer) noexcept {
     peer.bell.fetch_add(1, std::memory_order_seq_cst);
-    return peer.sleeping.load(std::memory_order_seq_cst) != 0 &&
-           peer.sleeping.exchange(0, std::memory_order_seq_cst) != 0;
+    return sleeps(peer) && peer.sleeping.exchange(0, std::memory_order_seq_cst) != 0;
   }
 
  private:

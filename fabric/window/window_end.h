@@ -65,6 +65,9 @@ class WindowEnd final : public Pollable {
   /// See DmaDevice. While it stands still and deadline() has not come, poll() and take() find nothing.
   [[nodiscard]] const std::atomic<uint64_t>* bell() const noexcept { return device_->bell(); }
 
+  /// The head of the own FIFO, raw: steps with each record that arrives.
+  [[nodiscard]] const std::atomic<uint64_t>& head_word() const noexcept { return receiver_.head_word(); }
+
   /// See FifoSender. Started by flush(), or by the next poll(). Reads the tail of a FIFO that looks full.
   [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                               uint64_t cookie) noexcept;

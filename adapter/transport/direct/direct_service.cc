@@ -255,11 +255,12 @@ uint32_t DirectService::run_turn() noexcept {
 uint32_t DirectService::turn_at(size_t place) noexcept {
   const DirectPeer* const peer = peers_[place].get();
   const bool open = peer->path->state() == DirectPath::State::kOpen;
-  const std::atomic<uint64_t>* const bell = open ? peer->path->end().bell() : nullptr;
-  const uint64_t heard = bell == nullptr ? 0 : bell->load(std::memory_order_acquire);  // before the look
+  // Before the look:
+  const WatchedWord bell(open ? peer->path->end().bell() : nullptr);
+  const WatchedWord head(open ? &peer->path->end().head_word() : nullptr);
   const uint32_t work = turn(*peers_[place]);
   if (place < peers_.size() && peers_[place].get() == peer)  // it has not ended in this turn
-    watch_.rested(place, bell, heard, work != 0 ? Instant::min() : due_of(*peer));
+    watch_.rested(place, bell, head, work != 0 ? Instant::min() : due_of(*peer));
   return work;
 }
 

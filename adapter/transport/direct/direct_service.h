@@ -45,6 +45,9 @@ class DirectService final : public Service {
   void say_last_words(QueuePair& qp) noexcept override;
   [[nodiscard]] bool has_turns() const noexcept override { return engine_.config.direct != nullptr; }
   uint32_t run_turn() noexcept override;
+  [[nodiscard]] bool has_peers() const noexcept { return !peers_.empty(); }
+  /// False when run_turn() would find nothing: no window has anything new, or is due.
+  [[nodiscard]] bool has_news(Instant now) const noexcept { return more_ || watch_.has_news(now); }
   [[nodiscard]] Instant next_turn() const noexcept override;
 
  private:

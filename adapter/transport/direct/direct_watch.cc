@@ -75,12 +75,13 @@ std::span<const uint32_t> DirectWatch::call(Instant now) noexcept {
   return due_;
 }
 
-void DirectWatch::rested(size_t place, const Bell* bell, uint64_t heard, Instant due) noexcept {
+void DirectWatch::rested(size_t place, const WatchedWord& bell, const WatchedWord& head,
+                         Instant due) noexcept {
   Watch& watch = watches_[place];
   watch.bell = bell;
-  watch.heard = heard;
+  watch.head = head;
   watch.due = due;
-  if (due == Instant::min() || bell == nullptr) activate(place);
+  if (due == Instant::min() || bell.word == nullptr) activate(place);
   if (due != Instant::min()) earliest_ = std::min(earliest_, due);
 }
 

@@ -17,17 +17,26 @@ namespace weft::adapter {
 /// Up to this many windows each get a turn in each turn of the adapter: a record is seen before its bell.
 inline constexpr size_t kFewWindows = 4;
 /// Quiet windows whose bells are looked at in one turn.
-inline constexpr size_t kQuietPerTurn = 8;
+inline constexpr size_t kQuietPerTurn = 4;
 /// Turns without a bell after which a window is quiet.
 inline constexpr uint32_t kTurnsUntilQuiet = 1024;
 /// All windows get a turn after this time: a peer that dies rings no bell.
 inline constexpr Duration kWindowSweepEvery = std::chrono::milliseconds(1);
 
+/// A word that another thread or process steps, and its value when a window was looked at last.
+struct WatchedWord {
+  WatchedWord() = default;
+  explicit WatchedWord(const std::atomic<uint64_t>* watched) noexcept
+      : word(watched), heard(watched == nullptr ? 0 : watched->load(std::memory_order_acquire)) {}
+  [[nodiscard]] bool stepped() const noexcept { return word->load(std::memory_order_acquire) != heard; }
+
+  const std::atomic<uint64_t>* word = nullptr;
+  uint64_t heard = 0;
+};
+
 /// Windows are named by their places, 0 and up, as in DirectService::peers_.
 class DirectWatch {
  public:
-  using Bell = std::atomic<uint64_t>;
-
   /// Room for this many. add() does not allocate then.
   void reserve(size_t windows);
   /// One more window, behind the others. It gets a turn in the next one.
@@ -41,9 +50,17 @@ class DirectWatch {
 
   /// The windows that get a turn now, by their places. Valid until changes() steps.
   [[nodiscard]] std::span<const uint32_t> call(Instant now) noexcept;
-  /// A window has had its turn. `bell`: null when it has none, so that it gets every turn; `heard`: of the
-  /// bell before the turn; `due`: when it gets a turn without a bell, Instant::min() in the next one.
-  void rested(size_t place, const Bell* bell, uint64_t heard, Instant due) noexcept;
+  /// A window has had its turn. `bell`: without a word when it has none, so that it gets every turn; `head`:
+  /// of its FIFO, which a peer may move without ringing; both as read before the turn. `due`: when it gets a
+  /// turn without either, Instant::min() in the next one.
+  void rested(size_t place, const WatchedWord& bell, const WatchedWord& head, Instant due) noexcept;
+  /// False when call() would name none but windows that rest: those of a few, and quiet ones whose bells it
+  /// has not looked at.
+  [[nodiscard]] bool has_news(Instant now) const noexcept {
+    return now >= sweep_at_ || now >= earliest_ ||
+           std::any_of(active_.begin(), active_.end(),
+                       [&](uint32_t place) { return watches_[place].calls(now); });
+  }
 
   /// When a window gets a turn without a bell. `due_of(place)` tells it of a window that was touched.
   template <typename DueOf>
@@ -57,14 +74,14 @@ class DirectWatch {
 
  private:
   struct Watch {
-    const Bell* bell = nullptr;
-    uint64_t heard = 0;
+    WatchedWord bell;
+    WatchedWord head;
     Instant due = Instant::min();
     uint32_t quiet = 0;  // turns
     bool active = false;
 
     [[nodiscard]] bool calls(Instant now) const noexcept {
-      return due <= now || bell == nullptr || bell->load(std::memory_order_acquire) != heard;
+      return due <= now || bell.word == nullptr || head.stepped() || bell.stepped();
     }
   };
   void activate(size_t place) noexcept;

@@ -56,6 +56,23 @@ TEST_F(Direct, a_send_fills_the_receive_and_completes_on_both_sides) {
   EXPECT_EQ(pair.cells(1), 0U);
 }
 
+/// The parts of a turn that a caller in a hurry runs alone.
+TEST_F(Direct, a_send_leaves_and_arrives_without_a_whole_turn) {
+  connect();
+  pair.run(20);
+  pair.side(0).fill(0, 60, 1);
+  receive(7, 100, 60);
+  send(3, 0, 60);
+  ASSERT_TRUE(pair.side(0).adapter->has_windows());
+  EXPECT_TRUE(pair.side(0).adapter->send_by_window(*qps[0], pair.clock.now()));
+  EXPECT_NE(pair.side(1).bytes_at(100, 60), pair.side(0).bytes_at(0, 60));
+  EXPECT_GT(pair.side(1).adapter->look_at_windows(pair.clock.now()), 0);
+  EXPECT_EQ(pair.side(1).bytes_at(100, 60), pair.side(0).bytes_at(0, 60));
+  pair.run(20);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
+  EXPECT_EQ(pair.take_completions(1).size(), 1U);
+}
+
 TEST_F(Direct, the_second_access_by_a_key_is_moved_by_the_device) {
   connect();
   pair.side(0).fill(0, 5000, 9);

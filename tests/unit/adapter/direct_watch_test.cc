@@ -10,6 +10,7 @@
 
 namespace weft::test {
 using adapter::DirectWatch;
+using adapter::WatchedWord;
 namespace {
 
 using namespace std::chrono_literals;
@@ -26,7 +27,8 @@ class DirectWatches : public ::testing::Test {
   std::vector<uint32_t> turn(Instant due = kNever) {
     const auto called = watch.call(now);
     std::vector<uint32_t> out(called.begin(), called.end());
-    for (const uint32_t place : out) watch.rested(place, &bells.at(place), bells.at(place).load(), due);
+    for (const uint32_t place : out)
+      watch.rested(place, WatchedWord(&bells.at(place)), WatchedWord(&heads.at(place)), due);
     return out;
   }
   static bool has(const std::vector<uint32_t>& places, uint32_t place) {
@@ -34,7 +36,8 @@ class DirectWatches : public ::testing::Test {
   }
 
   DirectWatch watch;
-  std::array<DirectWatch::Bell, 100> bells{};
+  std::array<std::atomic<uint64_t>, 100> bells{};
+  std::array<std::atomic<uint64_t>, 100> heads{};
   Instant now{1s};
 };
 
@@ -46,6 +49,19 @@ TEST_F(DirectWatches, a_bell_among_quiet_windows_is_heard_after_some_turns_and_t
   bells[63].fetch_add(1);
   EXPECT_EQ(turn(), std::vector<uint32_t>{63});
   EXPECT_TRUE(turn().empty());
+}
+
+/// A peer that finds this side awake moves the head of the FIFO and does not ring.
+TEST_F(DirectWatches, a_head_that_moves_counts_as_a_bell) {
+  watch.touch(63);
+  EXPECT_TRUE(watch.has_news(now));
+  EXPECT_TRUE(has(turn(), 63));
+  EXPECT_FALSE(watch.has_news(now)) << "it has had its turn";
+  heads[63].fetch_add(1);
+  EXPECT_TRUE(watch.has_news(now));
+  EXPECT_EQ(turn(), std::vector<uint32_t>{63});
+  EXPECT_FALSE(watch.has_news(now));
+  EXPECT_TRUE(watch.has_news(now + adapter::kWindowSweepEvery)) << "all get a turn once a millisecond";
 }
 
 TEST_F(DirectWatches, a_window_that_is_used_gets_the_next_turn_and_counts_its_own_time) {
@@ -74,11 +90,11 @@ TEST_F(DirectWatches, after_an_erase_all_get_a_turn_at_their_new_places) {
 TEST_F(DirectWatches, a_window_without_a_bell_gets_every_turn) {
   watch.touch(5);
   (void)watch.call(now);
-  watch.rested(5, nullptr, 0, kNever);
+  watch.rested(5, {}, {}, kNever);
   for (uint32_t i = 0; i < 3 * adapter::kTurnsUntilQuiet; ++i) {
     const auto called = watch.call(now);
     ASSERT_EQ(called.size(), 1U);
-    watch.rested(5, nullptr, 0, kNever);
+    watch.rested(5, {}, {}, kNever);
   }
 }
 
@@ -88,18 +104,19 @@ TEST_F(DirectWatches, a_window_tells_its_time_with_or_without_a_bell) {
     (void)turn();
     watch.touch(5);
     (void)watch.call(now);
-    watch.rested(5, has_bell ? &bells[5] : nullptr, 0, now + 100us);
+    watch.rested(5, WatchedWord(has_bell ? &bells[5] : nullptr), WatchedWord(&heads[5]), now + 100us);
     EXPECT_EQ(watch.next([](size_t) { return kNever; }), now + 100us);
   }
 }
 
 TEST(DirectWatchOfFew, few_windows_get_every_turn) {
   DirectWatch watch;
-  std::array<DirectWatch::Bell, 4> bells{};
+  std::array<std::atomic<uint64_t>, 4> bells{};
   for (size_t i = 0; i < bells.size(); ++i) watch.add();
   for (int turn = 0; turn < 3; ++turn) {
     EXPECT_EQ(watch.call(Instant(1s)).size(), 4U);
-    for (uint32_t place = 0; place < 4; ++place) watch.rested(place, &bells.at(place), 0, kNever);
+    for (uint32_t place = 0; place < 4; ++place)
+      watch.rested(place, WatchedWord(&bells.at(place)), WatchedWord(&bells.at(place)), kNever);
   }
 }
 
