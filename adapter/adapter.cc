@@ -169,7 +169,8 @@ Refusable<QpMemory> ChannelAdapter::make_qp(const QpConfig& config) const {
   if (!row->serves_domain)
     if (Refusable<> good = core_->check_sizes(config, *row); !good) return good.error();
   auto made = std::make_unique<QueuePair>(config, *row, &core_->engine, limits().inline_bytes);
-  if (core_->ways != nullptr && row->finds_ways) made->ways = std::make_unique<WayState>();
+  if (core_->ways != nullptr && core_->engine.config.finds_ways && row->finds_ways)
+    made->ways = std::make_unique<WayState>();
   return QpMemory(made.release());
 }
 

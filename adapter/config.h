@@ -55,6 +55,9 @@ struct AdapterConfig {
   /// then has the connection state of the computer (O-34), and each NIC its own list of valid keys. Empty:
   /// one NIC, `number`.
   std::vector<uint8_t> nics{};
+  /// With several NICs: RC QPs find other ways to the peer by themselves (adapter/transport/ways.h). False:
+  /// they keep to the paths that the owner loads.
+  bool finds_ways = true;
   AdapterLimits limits{};
   /// Verify the CRC of each cell again. For carriers that do not verify it; CellPort guarantees that they do.
   bool verify_cells = false;

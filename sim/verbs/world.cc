@@ -267,6 +267,7 @@ Node& World::begin(uint32_t place) {
   config.guid = Guid(0x5745'4654'0000'0000ULL + number);
   nics_.push_back(std::make_unique<Nics>(number, links_of(place).size()));
   config.nics = nics_.back()->numbers();
+  config.finds_ways = false;  // the model knows the paths that programs load
   config.limits.queue_pairs = 1022;
   config.limits.completion_queues = 16;
   config.limits.shared_receive_queues = 8;
