@@ -263,8 +263,7 @@ std::vector<uint32_t> World::free_places() const {
 
 Node& World::begin(uint32_t place) {
   const auto number = static_cast<uint32_t>(nodes_.size());
-  adapter::AdapterConfig config;
-  config.guid = Guid(0x5745'4654'0000'0000ULL + number);
+  adapter::AdapterConfig config{.guid = Guid(0x5745'4654'0000'0000ULL + number)};
   nics_.push_back(std::make_unique<Nics>(number, links_of(place).size()));
   config.nics = nics_.back()->numbers();
   config.finds_ways = false;  // the model knows the paths that programs load
