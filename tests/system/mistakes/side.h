@@ -156,9 +156,7 @@ class Side {
     if (write(link_, &byte, 1) != 1 || read(link_, &byte, 1) != 1) peer_has_ended();
   }
   /// The other side has seen its own mistake. std::exit() lets the library end what it is just explaining.
-  [[noreturn]] static void peer_has_ended() {
-    std::exit(0);
-  }
+  [[noreturn]] static void peer_has_ended() { std::exit(0); }
 
   [[nodiscard]] ibv_sge whole(uint32_t bytes) const {
     return {.addr = reinterpret_cast<uint64_t>(memory), .length = bytes, .lkey = region->lkey};
