@@ -7,8 +7,8 @@ namespace weft::adapter {
 RunningAdapter::RunningAdapter(std::string name, const AdapterConfig& config, RandomSource& random)
     : adapter_(config, random), log_(std::move(name)) {}
 
-void RunningAdapter::attach(fabric::CellPort& port) {
-  adapter_.attach(port);
+void RunningAdapter::attach(fabric::CellPort& port, uint8_t nic) {
+  adapter_.attach(port, nic);
   ports_.push_back(&port);
 }
 

@@ -21,7 +21,8 @@ class RunningAdapter : public Pollable {
 
   [[nodiscard]] ChannelAdapter& adapter() noexcept { return adapter_; }
   [[nodiscard]] const ChannelAdapter& adapter() const noexcept { return adapter_; }
-  void attach(fabric::CellPort& port);
+  /// `nic`: the number of the NIC that has the port, if the adapter has several.
+  void attach(fabric::CellPort& port, uint8_t nic = 0);
   [[nodiscard]] uint64_t events_seen(AsyncEventKind kind) const noexcept {
     return events_seen_[static_cast<size_t>(kind)];
   }

@@ -10,7 +10,9 @@ namespace weft::hca {
 /// Owner: one thread.
 class Hca final : public adapter::RunningAdapter {
  public:
-  Hca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits = hca_limits());
+  /// `nics`: the numbers of its NICs if it has several; see adapter::AdapterConfig.
+  Hca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits = hca_limits(),
+      std::vector<uint8_t> nics = {});
 };
 
 }  // namespace weft::hca

@@ -201,7 +201,9 @@ int main_program(const node::HostSpec& spec) {
   if (Status good = node::check_endpoint(spec); !good) return node::wrong_use(kProgram, good.error());
   std::vector<Interface> interfaces;
   node::EndnodeParts parts;
-  parts.make_adapter = [&](RandomSource& random) { return std::make_unique<hca::Hca>(spec.guid, random); };
+  parts.make_adapter = [&](RandomSource& random) {
+    return std::make_unique<hca::Hca>(spec.guid, random, hca::hca_limits(), node::nics_of(spec));
+  };
   parts.open_ports = [&](const Clock& clock) { return open_interfaces(spec, clock, interfaces); };
   parts.build = [&](node::Endnode& endnode, RandomSource& random, StatsPage& page) {
     return std::make_unique<HostProgram>(spec, endnode, std::move(interfaces), random, page);

@@ -83,7 +83,8 @@ int main_program(const node::UnitSpec& spec) {
   std::unique_ptr<CapturePort> port;
   node::EndnodeParts parts;
   parts.make_adapter = [&](RandomSource& random) {
-    return std::make_unique<tca::Tca>(spec.guid, random, tca::tca_limits(spec.hosts_max));
+    return std::make_unique<tca::Tca>(spec.guid, random, tca::tca_limits(spec.hosts_max),
+                                      node::nics_of(spec));
   };
   parts.open_ports = [&](const Clock& clock) -> Status {
     Result<std::unique_ptr<FramePort>> nic = open_nic(spec.nic, spec.nic_fd, clock);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/out_of_memory.h"
 #include "node/process.h"
 
 namespace weft::node {
@@ -44,6 +46,12 @@ Status check_endpoint(const EndnodeSpec& spec) {
   return {};
 }
 
+std::vector<uint8_t> nics_of(const EndnodeSpec& spec) {
+  std::vector<uint8_t> out(spec.adapter_per_link ? 1 + spec.further_links.size() : 0);
+  std::iota(out.begin(), out.end(), uint8_t{0});
+  return out;
+}
+
 std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
   if (spec.pools.empty()) return session::SessionConfig{}.pools;
   std::vector<session::PoolClass> pools;
@@ -53,7 +61,11 @@ std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
 
 Endnode::Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter)
     : links_(std::move(links)), adapter_(std::move(adapter)), session_ports_(adapter_->adapter()) {
-  for (const std::unique_ptr<Link>& link : links_) adapter_->attach(link->cells);
+  adapter::NicKeys* const nics = adapter_->adapter().use_directory(keys_);
+  several_nics_ = nics != nullptr;
+  if (several_nics_) keys_.serve(*nics);
+  for (size_t i = 0; i < links_.size(); ++i)
+    adapter_->attach(links_[i]->cells, several_nics_ ? nics->nics()[i] : uint8_t{0});
 }
 
 Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeSpec& spec,
@@ -73,6 +85,7 @@ void Endnode::publish(StatsPage& page) {
   for (size_t i = 0; i < links_.size(); ++i)
     links_[i]->cells.publish(page, i == 0 ? "link" : fmt::format("link.{}", i + 1));
   adapter_->adapter().publish(page, "adapter");
+  if (several_nics_) (void)keys_.publish(page);
 }
 
 control::NodeInfo Endnode::describe(const EndnodeSpec& spec, const char* program) const {
@@ -100,8 +113,17 @@ bool Endnode::loses_at_end() const noexcept {
 
 int Endnode::poll(Instant now) noexcept {
   int work = adapter_->poll(now);
+  if (several_nics_ && keys_.has_work()) [[unlikely]]
+    work += answer_keys(now);
   for (DriverHalf* half : halves_) work += half->poll(now);
   return work + adapter_->adapter().send_posted();
+}
+
+/// Keys that have been found: the packets that wait for them are taken at once.
+int Endnode::answer_keys(Instant now) noexcept {
+  int answers = 0;
+  static_cast<void>(with_memory([&] { answers = keys_.poll(); }));
+  return answers + adapter_->poll(now);
 }
 
 void Endnode::wait_fds(std::vector<pollfd>& out) const {

@@ -15,6 +15,7 @@
 #include "control/management.h"
 #include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_cell_port.h"
+#include "node/key_component.h"
 #include "node/spec.h"
 #include "session/netdev_session.h"
 #include "session/session_port.h"
@@ -23,6 +24,9 @@ namespace weft::node {
 
 /// Checks the files that the switches' endpoints need. The error text is for the user.
 Status check_endpoint(const EndnodeSpec& spec);
+
+/// The numbers of the node's NICs: one for each link if each is an adapter of its own, else none.
+[[nodiscard]] std::vector<uint8_t> nics_of(const EndnodeSpec& spec);
 
 /// The receive pools of the spec, or the session's own when it names none.
 [[nodiscard]] std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec);
@@ -65,9 +69,12 @@ class Endnode final : public Pollable {
     fabric::LinkCellPort cells;
   };
   Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter);
+  int answer_keys(Instant now) noexcept;
 
   std::vector<std::unique_ptr<Link>> links_;
+  KeyComponent keys_;  // in use with several NICs
   std::unique_ptr<adapter::RunningAdapter> adapter_;
+  bool several_nics_ = false;
   session::SessionPorts session_ports_;
   std::vector<DriverHalf*> halves_;
 };

@@ -28,8 +28,8 @@ inline constexpr uint32_t kLaneWeightMax = 255;
 /// A low-priority cell is sent after this many units of 4096 bytes of high-priority cells. The value 255
 /// means never.
 inline constexpr uint32_t kHighLimitNone = 255;
-/// Ports of a host's adapter, each with a link of its own.
-inline constexpr size_t kHostLinksMax = 4;
+/// Links of a host or unit.
+inline constexpr size_t kLinksMax = 4;
 /// Units, and thus OS interfaces, of one host.
 inline constexpr size_t kHostPortsMax = 16;
 /// Hosts that one unit serves at the same time: default and maximum (the unit's driver has a bit for each).

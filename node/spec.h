@@ -53,7 +53,7 @@ struct PoolSpec {
   friend bool operator==(const PoolSpec&, const PoolSpec&) = default;
 };
 
-/// A further link of a host's adapter: port 2 and later ones, each with its own address.
+/// A further link of a host or unit: port 2 and later ones, each with its own address.
 struct FurtherLinkSpec {
   Guid guid;  // of the port
   Lid lid;
@@ -69,7 +69,8 @@ struct EndnodeSpec : ProcessSpec {
   std::string endpoint;         // of the switch: "shm:PATH", "ipc://PATH", "tcp://HOST:PORT"
   std::string curve_server;     // file
   std::vector<PoolSpec> pools;  // smallest elements first; empty: the session's own
-  std::vector<FurtherLinkSpec> further_links;  // of hosts only
+  std::vector<FurtherLinkSpec> further_links;
+  bool adapter_per_link = false;  // each link is an adapter of its own (docs/key_migration.md); else a port
   friend bool operator==(const EndnodeSpec&, const EndnodeSpec&) = default;
 };
 

@@ -2,7 +2,7 @@
 // OptionReader declares the options on a CommandLine, which fills in the fields; OptionWriter records each
 // field's values as texts. encode() compares these with the texts of a default spec and writes the
 // differences. A list of structs (the ports of a host, the neighbours of a switch) becomes one repeated
-// option per field, so it is split before writing and joined after reading.
+// option per field (node/spec_lists.h).
 #include "node/spec_codec.h"
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@
 #include "base/time_span.h"
 #include "fabric/carrier/link_connect.h"
 #include "fabric/link/link_handshake.h"
+#include "node/spec_lists.h"
 #include "node/spec_values.h"
 
 namespace weft::node {
@@ -252,109 +253,20 @@ void endnode_fields(Codec& c, Spec& s) {
          "receive pool: element size and number; repeat, smallest first (2048x256 and 65536x32)");
 }
 
-/// The ports of a host as one list per option; entry i belongs to unit i.
-struct PortLists {
-  std::vector<Lid> units;
-  std::vector<OsName> os;
-  std::vector<int> fds;
-  std::vector<std::optional<MacAddress>> macs;
-  std::vector<uint32_t> mtus;
-  std::vector<bool> promiscuous;
-  std::vector<uint32_t> via;
-};
-
-/// The further links of a host as one list per option.
-struct LinkLists {
-  std::vector<FurtherLinkSpec> links;  // without their key files
-  std::vector<std::string> secrets;
-  std::vector<std::string> servers;
-};
-
-LinkLists split(const std::vector<FurtherLinkSpec>& links) {
-  LinkLists out;
-  for (const FurtherLinkSpec& link : links) {
-    out.links.push_back(link);
-    out.links.back().curve_secret = out.links.back().curve_server = {};
-    out.secrets.push_back(link.curve_secret);
-    out.servers.push_back(link.curve_server);
-  }
-  const auto is_empty = [](const std::string& file) { return file.empty(); };
-  for (std::vector<std::string>* files : {&out.secrets, &out.servers})
-    if (std::all_of(files->begin(), files->end(), is_empty)) files->clear();
-  return out;
-}
-
-std::string join(const LinkLists& lists, std::vector<FurtherLinkSpec>& links) {
-  links = lists.links;
-  if (std::max(lists.secrets.size(), lists.servers.size()) > links.size())
-    return "give at most one --link-curve-secret and --link-curve-server for each --link";
-  for (size_t i = 0; i < lists.secrets.size(); ++i) links[i].curve_secret = lists.secrets[i];
-  for (size_t i = 0; i < lists.servers.size(); ++i) links[i].curve_server = lists.servers[i];
-  return {};
-}
-
-/// The field of every port; empty if all have the default.
-template <class Value>
-std::vector<Value> column(const std::vector<HostPortSpec>& ports, Value HostPortSpec::*field) {
-  std::vector<Value> out;
-  out.reserve(ports.size());
-  for (const HostPortSpec& port : ports) out.push_back(port.*field);
-  const bool plain = std::all_of(out.begin(), out.end(),
-                                 [field](const Value& value) { return value == HostPortSpec{}.*field; });
-  return plain ? std::vector<Value>{} : out;
-}
-
-/// The inverse; ports without a value keep the default.
-template <class Value>
-void set_column(const std::vector<Value>& values, Value HostPortSpec::*field,
-                std::vector<HostPortSpec>& ports) {
-  for (size_t i = 0; i < std::min(values.size(), ports.size()); ++i) ports[i].*field = values[i];
-}
-
-PortLists split(const std::vector<HostPortSpec>& ports) {
-  PortLists out;
-  for (const HostPortSpec& port : ports) {
-    out.units.push_back(port.unit);
-    out.os.push_back(port.os);
-  }
-  out.fds = column(ports, &HostPortSpec::fd);
-  out.macs = column(ports, &HostPortSpec::mac);
-  out.mtus = column(ports, &HostPortSpec::mtu_bytes);
-  out.promiscuous = column(ports, &HostPortSpec::promiscuous);
-  out.via = column(ports, &HostPortSpec::via);
-  return out;
-}
-
-/// Returns the error if lengths of lists do not match; empty if they do.
-std::string join(const PortLists& lists, std::vector<HostPortSpec>& ports) {
-  const size_t count = lists.units.size();
-  if (count == 0) return "--unit is missing: the LID of an I/O unit";
-  if (lists.os.size() != count) return "give one --os for each --unit";
-  const size_t longest = std::max(
-      {lists.fds.size(), lists.macs.size(), lists.mtus.size(), lists.promiscuous.size(), lists.via.size()});
-  if (longest > count)
-    return "give at most one --os-fd, --mac, --mtu, --promiscuous and --via for each --unit";
-  ports.assign(count, {});
-  set_column(lists.units, &HostPortSpec::unit, ports);
-  set_column(lists.os, &HostPortSpec::os, ports);
-  set_column(lists.fds, &HostPortSpec::fd, ports);
-  set_column(lists.macs, &HostPortSpec::mac, ports);
-  // A single MTU applies to all interfaces.
-  const bool shared = lists.mtus.size() == 1;
-  set_column(shared ? std::vector<uint32_t>(count, lists.mtus.front()) : lists.mtus, &HostPortSpec::mtu_bytes,
-             ports);
-  set_column(lists.promiscuous, &HostPortSpec::promiscuous, ports);
-  set_column(lists.via, &HostPortSpec::via, ports);
-  return {};
+template <class Codec>
+void link_fields(Codec& c, EndnodeSpec& s, LinkLists& links) {
+  c.many("link", Form<FurtherLinkSpec>{"GUID:LID:ENDPOINT", parse_further_link, further_link_text},
+         links.links, "a further link, port 2 and so on; repeat");
+  c.many("link-curve-secret", file_or_none(), links.secrets, "secret key of that port; one per --link");
+  c.many("link-curve-server", file_or_none(), links.servers, "public key of its switch; one per --link");
+  c.flag("adapter-per-link", s.adapter_per_link,
+         "each link is an adapter of its own; sessions go over to another when the link of one is dead");
 }
 
 template <class Codec>
 void fields(Codec& c, HostSpec& s, LinkLists& links, PortLists& ports) {
   endnode_fields(c, s);
-  c.many("link", Form<FurtherLinkSpec>{"GUID:LID:ENDPOINT", parse_further_link, further_link_text},
-         links.links, "a further link of the adapter, port 2 and so on; repeat");
-  c.many("link-curve-secret", file_or_none(), links.secrets, "secret key of that port; one per --link");
-  c.many("link-curve-server", file_or_none(), links.servers, "public key of its switch; one per --link");
+  link_fields(c, s, links);
   c.many("unit", lid(), ports.units, "I/O unit to use; repeat for several");
   c.many("os", Form<OsName>{"INTERFACE", parse_os, print_os}, ports.os,
          "tap:NAME, gen or unix:PATH; one per unit, in the same order");
@@ -365,7 +277,7 @@ void fields(Codec& c, HostSpec& s, LinkLists& links, PortLists& ports) {
   c.many("mtu", mtu(), ports.mtus, "MTU of the interface, 0: as it is; one for all, or one per unit");
   c.many("promiscuous", on_off(), ports.promiscuous,
          "on: the interface wants all frames of the LAN, because something behind it bridges; one per unit");
-  c.many("via", number<uint32_t>("N", 1, kHostLinksMax), ports.via,
+  c.many("via", number<uint32_t>("N", 1, kLinksMax), ports.via,
          "port of the adapter: 1 is --switch, 2 the first --link; one per unit (1)");
   c.one("mode", Form<TransferMode>{"MODE", parse_mode, print_word<TransferMode>}, s.mode,
         "rdma, sendrecv or senddata");
@@ -376,8 +288,9 @@ void fields(Codec& c, HostSpec& s, LinkLists& links, PortLists& ports) {
 }
 
 template <class Codec>
-void fields(Codec& c, UnitSpec& s) {
+void fields(Codec& c, UnitSpec& s, LinkLists& links) {
   endnode_fields(c, s);
+  link_fields(c, s, links);
   c.required("nic", Form<NicName>{"NIC", parse_nic, print_nic}, s.nic, "echo needs no right and no network",
              "tap:NAME, packet:INTERFACE, slirp, pcap:IN[,OUT] or echo");
   c.one("nic-fd", descriptor(), s.nic_fd, "descriptor of that NIC, opened by the launcher; -1: none");
@@ -385,44 +298,6 @@ void fields(Codec& c, UnitSpec& s) {
          "hosts may send frames with source addresses that are not their own, and ask for all frames");
   c.flag("promiscuous-allowed", s.promiscuous_allowed, "hosts may ask for their neighbours' frames");
   c.one("sessions", number<uint32_t>("N", 1, kHostsPerUnitMax), s.hosts_max, "most hosts at a time (16)");
-}
-
-/// The endpoints and keys of neighbours as one list per option.
-struct NeighbourLists {
-  std::vector<NamedText> joins;
-  std::vector<NamedText> keys;
-};
-
-NeighbourLists split(const std::vector<NeighbourSpec>& neighbours) {
-  NeighbourLists out;
-  for (const NeighbourSpec& neighbour : neighbours) {
-    if (!neighbour.endpoint.empty()) out.joins.push_back({neighbour.name, neighbour.endpoint});
-    if (!neighbour.key.empty()) out.keys.push_back({neighbour.name, neighbour.key});
-  }
-  return out;
-}
-
-std::string join(const NeighbourLists& lists, std::vector<NeighbourSpec>& neighbours) {
-  const auto named_so = [&neighbours](const std::string& name) {
-    return std::find_if(neighbours.begin(), neighbours.end(),
-                        [&name](const NeighbourSpec& neighbour) { return neighbour.name == name; });
-  };
-  for (const NamedText& item : lists.joins) {
-    const auto at = named_so(item.name);
-    const std::string option = fmt::format("--join {}={}", item.name, item.rest);
-    if (at == neighbours.end()) return fmt::format("{}: there is no --neighbour {}", option, item.name);
-    if (!at->endpoint.empty()) return fmt::format("{}: stands twice", option);
-    at->endpoint = item.rest;
-  }
-  for (const NamedText& item : lists.keys) {
-    const auto at = named_so(item.name);
-    const std::string option = fmt::format("--neighbour-key {}={}", item.name, item.rest);
-    if (at == neighbours.end() || at->endpoint.empty())
-      return fmt::format("{}: there is no --join {}", option, item.name);
-    if (!at->key.empty()) return fmt::format("{}: stands twice", option);
-    at->key = item.rest;
-  }
-  return {};
 }
 
 template <class Codec>
@@ -467,6 +342,10 @@ std::string endnode_fault(const EndnodeSpec& spec) {
   if (std::string fault = process_fault(spec); !fault.empty()) return fault;
   if ((spec.lid == kLidNone) != (spec.guid == Guid{}))
     return "--lid and --guid belong together; without both the node joins a spare port";
+  const size_t links = 1 + spec.further_links.size();
+  if (links > kLinksMax) return fmt::format("--link: at most {} links of a node", kLinksMax);
+  if (links > 1 && spec.lid == kLidNone) return "--link: a node at a spare port has one link";
+  if (links == 1 && spec.adapter_per_link) return "--adapter-per-link is for several links: --link";
   const std::string fault = pools_fault(spec.pools);
   return fault.empty() ? fault : "--pool: " + fault;
 }
@@ -523,7 +402,7 @@ std::vector<std::string> encode(const HostSpec& spec) {
 }
 
 std::vector<std::string> encode(const UnitSpec& spec) {
-  return options_of(spec);
+  return options_of(spec, split(spec.further_links));
 }
 
 std::vector<std::string> encode(const NodeSpec& spec) {
@@ -540,8 +419,6 @@ std::string spec_fault(const HostSpec& spec) {
   if (std::string fault = endnode_fault(spec); !fault.empty()) return fault;
   if (spec.ports.size() > kHostPortsMax) return fmt::format("at most {} units", kHostPortsMax);
   const size_t links = 1 + spec.further_links.size();
-  if (links > kHostLinksMax) return fmt::format("--link: at most {} links of a host", kHostLinksMax);
-  if (links > 1 && spec.lid == kLidNone) return "--link: a host at a spare port has one link";
   if (const std::string fault = acks_fault(spec.acks, spec.mode); !fault.empty()) return "--acks: " + fault;
   for (const HostPortSpec& port : spec.ports)
     if (port.via > links) return fmt::format("--via {}: this host has {} links", port.via, links);
@@ -589,11 +466,13 @@ std::optional<int> decode(const std::vector<std::string>& arguments, UnitSpec& o
   CommandLine line(
       "weft-iou", "weft-iou --name NAME [--lid N --guid HEX] --switch ENDPOINT --nic NIC",
       "The I/O unit half of the split network driver: shares a LAN NIC among the hosts of a fabric.");
+  LinkLists links;
   return read(
-      line, arguments, [&](OptionReader& reader) { fields(reader, out); },
+      line, arguments, [&](OptionReader& reader) { fields(reader, out, links); },
       [&] {
         sort_pools(out);
-        return spec_fault(out);
+        const std::string fault = join(links, out.further_links);
+        return fault.empty() ? spec_fault(out) : fault;
       });
 }
 

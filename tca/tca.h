@@ -10,7 +10,9 @@ namespace weft::tca {
 /// Owner: one thread.
 class Tca final : public adapter::RunningAdapter {
  public:
-  Tca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits = tca_limits());
+  /// `nics`: the numbers of its NICs if it has several; see adapter::AdapterConfig.
+  Tca(Guid guid, RandomSource& random, const adapter::AdapterLimits& limits = tca_limits(),
+      std::vector<uint8_t> nics = {});
 };
 
 }  // namespace weft::tca

@@ -1,7 +1,8 @@
-"""A host whose adapter has two ports, each on a switch of its own, as docs/examples/two_links.toml has it."""
+"""Nodes with two links, each on a switch of its own, as docs/examples/two_links.toml and two_adapters.toml have it."""
 import json
 import os
 import signal
+import subprocess
 import unittest
 
 import harness
@@ -61,6 +62,41 @@ class TwoPortsTest(WeftCase):
         self.assertEqual(self.weft("fault", "clear")[0], 0)
         harness.wait_for(lambda: self.weft("status")[0] == 0, "every session open")
         self.traffic(1)
+
+
+class TwoAdaptersTest(WeftCase):
+    """Host and unit have an adapter for each link: one session, which goes on while any link of both is left."""
+
+    def setUp(self):
+        super().setUp()
+        self.up(file=EXAMPLES / "two_adapters.toml")
+
+    def counters(self):
+        return json.loads(self.weft("stat", "--all", "--json")[1])["counters"]
+
+    def opened(self):
+        """How many sessions have begun, on both sides."""
+        return {name: value for name, value in self.counters().items() if name.endswith("session.opened")}
+
+    def cells(self, switch):
+        return sum(value for name, value in self.counters().items() if name.startswith(f"{switch}.port.") and name.endswith("cells_in"))
+
+    def busy(self, switch):
+        before = self.cells(switch)
+        harness.wait_for(lambda: self.cells(switch) > before + 5000, f"frames to pass {switch}")
+
+    def test_a_session_goes_over_to_the_link_that_is_left_and_back(self):
+        opened = self.opened()
+        self.assertTrue(opened)
+        traffic = self.start("traffic", "h1", "--bulk-only", "-t", 12, "--rate", 20000, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for target, left in (("h1", "right"), ("u1.2", "left"), ("u1", "right"), ("h1.2", "left")):
+            self.assertEqual(self.weft("fault", target, "cut")[0], 0)
+            self.busy(left)
+            self.assertEqual(self.weft("fault", "clear")[0], 0)
+        said = traffic.communicate(timeout=60)[0]
+        self.assertEqual(traffic.returncode, 0, said)
+        self.assertEqual(self.opened(), opened, "the session is the one that was there")
+        self.assertGreater(self.counters()["h1.keys.handed_over"] + self.counters()["u1.keys.handed_over"], 0)
 
 
 if __name__ == "__main__":

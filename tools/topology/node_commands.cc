@@ -15,14 +15,15 @@
 namespace weft::tools {
 namespace {
 
-/// Hosts, units and further ports of hosts, in file order.
+/// Hosts, units and their further ports, in file order.
 std::vector<const Endnode*> endnodes_in_order(const Topology& topology) {
   std::vector<const Endnode*> all;
-  for (const HostNode& node : topology.hosts) {
+  const auto add = [&all](const LinkedNode& node) {
     all.push_back(&node);
     for (const Endnode& link : node.further_links) all.push_back(&link);
-  }
-  for (const UnitNode& node : topology.units) all.push_back(&node);
+  };
+  for (const HostNode& node : topology.hosts) add(node);
+  for (const UnitNode& node : topology.units) add(node);
   std::sort(all.begin(), all.end(), [](const Endnode* a, const Endnode* b) { return a->order < b->order; });
   return all;
 }
@@ -183,6 +184,20 @@ Spec endnode_spec(const Topology& topology, const Endnode& node, const std::map<
   return spec;
 }
 
+/// The spec of a host or unit, with all its links.
+template <class Spec>
+Spec linked_spec(const Topology& topology, const LinkedNode& node, const std::map<std::string, Lid>& lids,
+                 const std::string& state_dir, LogLevel log_level) {
+  auto spec = endnode_spec<Spec>(topology, node, lids, state_dir, log_level);
+  for (const Endnode& link : node.further_links) {
+    const auto further = endnode_spec<Spec>(topology, link, lids, state_dir, log_level);
+    spec.further_links.push_back(
+        {further.guid, further.lid, further.endpoint, further.curve_secret, further.curve_server});
+  }
+  spec.adapter_per_link = node.adapter_per_link;
+  return spec;
+}
+
 /// Adds the host's ports. A TAP already has the address and MTU that the launcher set. Behind a host of a
 /// bridging unit there may be other machines, so its interface gets all frames.
 void add_host_ports(NodeCommand& command, node::HostSpec& spec, const HostNode& node,
@@ -206,15 +221,10 @@ NodeCommand host_command(const Topology& topology, const HostNode& node,
                          const std::map<std::string, Lid>& lids, const std::string& state_dir,
                          LogLevel log_level) {
   NodeCommand command{node.name, NodeRole::kHost, {}, {}, node.netns, {}};
-  auto spec = endnode_spec<node::HostSpec>(topology, node, lids, state_dir, log_level);
+  auto spec = linked_spec<node::HostSpec>(topology, node, lids, state_dir, log_level);
   spec.mode = node.mode;
   spec.encoding = node.encoding;
   spec.acks = node.acks;
-  for (const Endnode& link : node.further_links) {
-    const auto further = endnode_spec<node::HostSpec>(topology, link, lids, state_dir, log_level);
-    spec.further_links.push_back(
-        {further.guid, further.lid, further.endpoint, further.curve_secret, further.curve_server});
-  }
   add_host_ports(command, spec, node, topology, lids);
   command.spec = std::move(spec);
   return command;
@@ -224,7 +234,7 @@ NodeCommand unit_command(const Topology& topology, const UnitNode& node,
                          const std::map<std::string, Lid>& lids, const std::string& state_dir,
                          LogLevel log_level) {
   NodeCommand command{node.name, NodeRole::kUnit, {}, {}, node.netns, {}};
-  auto spec = endnode_spec<node::UnitSpec>(topology, node, lids, state_dir, log_level);
+  auto spec = linked_spec<node::UnitSpec>(topology, node, lids, state_dir, log_level);
   spec.nic = node.nic;
   spec.bridge = node.bridge;
   spec.promiscuous_allowed = node.promiscuous_allowed;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,7 +39,8 @@ class TopologyReader {
   void read_switch_link(const toml::table& table);
   void read_endnode(TopologySection& section, Endnode& node);
   void read_attachment(TopologySection& section, Endnode& node);
-  void read_further_link(const toml::table& table, HostNode& host);
+  void read_links(TopologySection& section, LinkedNode& node, const char* kind);
+  void read_further_link(const toml::table& table, LinkedNode& node, const char* kind);
   void read_via(TopologySection& section, HostPort& port, const HostNode& host);
   [[nodiscard]] bool reaches(uint32_t from, uint32_t to) const;
   LinkKind read_link_kind(TopologySection& section, std::string& endpoint);
@@ -205,11 +205,11 @@ void TopologyReader::read_endnode(TopologySection& section, Endnode& node) {
   read_pools(section, node);
 }
 
-/// Port N of a host has the node name HOST.N for its switch, for `weft fault` and for CURVE keys.
-void TopologyReader::read_further_link(const toml::table& table, HostNode& host) {
-  TopologySection section(table, file_, "[[host.uplink]]");
+/// Port N of a host or unit has the node name NODE.N for its switch, for `weft fault` and for CURVE keys.
+void TopologyReader::read_further_link(const toml::table& table, LinkedNode& node, const char* kind) {
+  TopologySection section(table, file_, fmt::format("[[{}.uplink]]", kind));
   Endnode link;
-  link.name = fmt::format("{}.{}", host.name, host.further_links.size() + 2);
+  link.name = fmt::format("{}.{}", node.name, node.further_links.size() + 2);
   if (const std::string fault = name_fault(link.name, node::kNodeNameBytesMax, "a port"); !fault.empty())
     section.fault_here(fault);
   const auto [earlier, fresh] = names_.emplace(link.name, &table);
@@ -218,7 +218,17 @@ void TopologyReader::read_further_link(const toml::table& table, HostNode& host)
                                    earlier->second->source().begin.line));
   read_attachment(section, link);
   section.finish();
-  host.further_links.push_back(std::move(link));
+  node.further_links.push_back(std::move(link));
+}
+
+void TopologyReader::read_links(TopologySection& section, LinkedNode& node, const char* kind) {
+  const std::vector<const toml::table*> links = section.tables("uplink");
+  if (links.size() + 1 > node::kLinksMax)
+    section.fault("uplink", fmt::format("a {} has at most {} links", kind, node::kLinksMax));
+  for (const toml::table* link : links) read_further_link(*link, node, kind);
+  node.adapter_per_link = section.choice("adapters", {"one", "per-link"}, 0) == 1;
+  if (node.adapter_per_link && links.empty())
+    section.fault("adapters", fmt::format("'adapters' is for several links: add [[{}.uplink]]", kind));
 }
 
 bool TopologyReader::reaches(uint32_t from, uint32_t to) const {
@@ -364,10 +374,7 @@ void TopologyReader::read_host(const toml::table& table) {
   node.acks = node::parse_acks(acks[section.choice("acks", acks, 0)]).value();
   if (const std::string fault = node::acks_fault(node.acks, node.mode); !fault.empty())
     section.fault("acks", fault);
-  const std::vector<const toml::table*> links = section.tables("uplink");
-  if (links.size() + 1 > node::kHostLinksMax)
-    section.fault("uplink", fmt::format("a host has at most {} links", node::kHostLinksMax));
-  for (const toml::table* link : links) read_further_link(*link, node);
+  read_links(section, node, "host");
   const std::vector<const toml::table*> ports = section.tables("port");
   if (ports.size() > node::kHostPortsMax)
     section.fault("port", fmt::format("a host has at most {} ports", node::kHostPortsMax));
@@ -440,6 +447,7 @@ void TopologyReader::read_unit(const toml::table& table) {
   UnitNode node;
   node.name = node_name(section, "u1");
   read_endnode(section, node);
+  read_links(section, node, "unit");
   read_nic(section, node);
   node.bridge = section.flag("bridge", false);
   node.promiscuous_allowed = section.choice("promiscuous", {"refused", "allowed"}, 0) == 1;
@@ -467,11 +475,12 @@ void TopologyReader::check_endpoints() const {
                        fmt::format("spare_keys: '{}' is a node and joins its own port", key));
   }
   for (const SwitchLink& link : out_.switch_links) check(out_.switches[link.to].name, link.endpoint);
-  for (const HostNode& node : out_.hosts) {
+  const auto check_links = [&](const LinkedNode& node) {
     check(node.name, node.endpoint);
     for (const Endnode& link : node.further_links) check(link.name, link.endpoint);
-  }
-  for (const UnitNode& node : out_.units) check(node.name, node.endpoint);
+  };
+  for (const HostNode& node : out_.hosts) check_links(node);
+  for (const UnitNode& node : out_.units) check_links(node);
 }
 
 void TopologyReader::check_something_to_run() const {
@@ -480,19 +489,17 @@ void TopologyReader::check_something_to_run() const {
     const SwitchNode& node = out_.switches[i];
     const auto here = [i](const Endnode& endnode) { return endnode.switch_index == i; };
     const auto ends_here = [i](const SwitchLink& link) { return link.from == i || link.to == i; };
-    size_t further = 0;
-    for (const HostNode& host : out_.hosts)
-      further +=
-          static_cast<size_t>(std::count_if(host.further_links.begin(), host.further_links.end(), here));
-    const auto count =
-        further +
-        static_cast<size_t>(std::count_if(out_.hosts.begin(), out_.hosts.end(), here) +
-                            std::count_if(out_.units.begin(), out_.units.end(), here) +
-                            std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here));
+    const auto links_here = [&here](const LinkedNode& linked) {
+      return (here(linked) ? 1 : 0) +
+             std::count_if(linked.further_links.begin(), linked.further_links.end(), here);
+    };
+    auto count = std::count_if(out_.switch_links.begin(), out_.switch_links.end(), ends_here);
+    for (const HostNode& host : out_.hosts) count += links_here(host);
+    for (const UnitNode& unit : out_.units) count += links_here(unit);
     const uint32_t ports = node.ports == 0 ? kTopologyPortsMax : node.ports;
     const std::string spare =
         node.spare_ports == 0 ? "" : fmt::format(", beside {} spare ports", node.spare_ports);
-    if (count + node.spare_ports > ports)
+    if (static_cast<size_t>(count) + node.spare_ports > ports)
       topology_fault(file_, *names_.at(node.name),
                      fmt::format("switch '{}' has {} ports but {} nodes and links use it{}", node.name, ports,
                                  count, spare));
@@ -555,11 +562,12 @@ Topology TopologyReader::read() {
     const toml::source_position at = names_.at(node.name)->source().begin;
     by_place[{at.line, at.column}] = &node;
   };
-  for (HostNode& node : out_.hosts) {
+  const auto place_links = [&](LinkedNode& node) {
     place(node);
     for (Endnode& link : node.further_links) place(link);
-  }
-  for (UnitNode& node : out_.units) place(node);
+  };
+  for (HostNode& node : out_.hosts) place_links(node);
+  for (UnitNode& node : out_.units) place_links(node);
   uint32_t order = 0;
   for (auto& [at, node] : by_place) node->order = order++;
 
@@ -571,19 +579,6 @@ Topology TopologyReader::read() {
 }
 
 }  // namespace
-
-void resolve_paths(Topology& topology, const std::string& file) {
-  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
-  const auto resolve = [&base](std::string& path) {
-    if (!path.empty() && path.front() != '/') path = (base / path).lexically_normal();
-  };
-  resolve(topology.curve_dir);
-  for (UnitNode& unit : topology.units) {
-    if (unit.nic.kind != node::NicKind::kPcap) continue;
-    resolve(unit.nic.argument);
-    resolve(unit.nic.output);
-  }
-}
 
 Result<Topology> parse_topology(std::string_view text, const std::string& file_name) {
   try {

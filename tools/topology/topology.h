@@ -78,17 +78,21 @@ struct HostPort {
   uint32_t via = 1;             // port of the host's adapter
 };
 
-struct HostNode : Endnode {
-  std::vector<HostPort> ports;
-  /// Ports 2, 3, ... of the adapter, named HOST.2, HOST.3, ...: each is linked to a switch and has a LID like
-  /// a node.
+/// A host or a unit.
+struct LinkedNode : Endnode {
+  /// Ports 2, 3, ..., named NODE.2, NODE.3, ...: each is linked to a switch and has a LID like a node.
   std::vector<Endnode> further_links;
+  bool adapter_per_link = false;  // each link is an adapter of its own; else a port of the only one
+};
+
+struct HostNode : LinkedNode {
+  std::vector<HostPort> ports;
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
   AckPolicy acks = AckPolicy::kSelective;
 };
 
-struct UnitNode : Endnode {
+struct UnitNode : LinkedNode {
   node::NicName nic;
   InterfaceSettings interface;  // for a TAP; for an existing interface its name, MTU and MAC
   bool bridge = false;

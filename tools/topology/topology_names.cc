@@ -1,5 +1,6 @@
-// Identifiers that are the same at every start, and the words for link kinds.
+// Identifiers that are the same at every start, paths, and the words for link kinds.
 #include <array>
+#include <filesystem>
 
 #include "base/fnv.h"
 #include "fabric/carrier/curve_keys.h"
@@ -59,6 +60,19 @@ MacAddress stable_mac(std::string_view fabric, std::string_view node, uint32_t i
   for (size_t i = 0; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(hash >> (8 * i));
   mac[0] = static_cast<uint8_t>((mac[0] & 0xFC) | 0x02);
   return mac;
+}
+
+void resolve_paths(Topology& topology, const std::string& file) {
+  const std::filesystem::path base = std::filesystem::absolute(file).parent_path();
+  const auto resolve = [&base](std::string& path) {
+    if (!path.empty() && path.front() != '/') path = (base / path).lexically_normal();
+  };
+  resolve(topology.curve_dir);
+  for (UnitNode& unit : topology.units) {
+    if (unit.nic.kind != node::NicKind::kPcap) continue;
+    resolve(unit.nic.argument);
+    resolve(unit.nic.output);
+  }
 }
 
 }  // namespace weft::tools

@@ -65,7 +65,9 @@ class SpecMaker {
       if (maybe()) port.mtu_bytes = kMtuMin + below(kMtuMax - kMtuMin + 1);
       port.promiscuous = maybe();
     }
-    fill_links(spec);
+    const uint32_t more = fill_links(spec);
+    for (HostPortSpec& port : spec.ports)
+      if (maybe()) port.via = 1 + below(more + 1);
     spec.mode =
         std::array{TransferMode::kRdma, TransferMode::kSendReceive, TransferMode::kSendDataOnly}[below(3)];
     spec.encoding = maybe() ? MessageEncoding::kBytes : MessageEncoding::kCapnp;
@@ -76,6 +78,7 @@ class SpecMaker {
   UnitSpec make_unit() {
     UnitSpec spec;
     fill_endnode(spec);
+    fill_links(spec);
     spec.nic.kind = kNicKinds[below(kNicKinds.size())].kind;
     fill_argument(row_of(spec.nic.kind).argument, spec.nic.argument);
     std::erase(spec.nic.argument, ',');
@@ -123,8 +126,9 @@ class SpecMaker {
     if (maybe()) spec.links.silence = fabric::kZmqSilenceMin + below(59'001) * Duration(1ms);
     if (maybe()) spec.links.credits = 1 + below(fabric::kCreditsPerLaneMax);
   }
-  void fill_links(HostSpec& spec) {
-    const uint32_t more = spec.lid == kLidNone ? 0 : below(kHostLinksMax);
+  uint32_t fill_links(EndnodeSpec& spec) {
+    const uint32_t more = spec.lid == kLidNone ? 0 : below(kLinksMax);
+    spec.adapter_per_link = more != 0 && maybe();
     for (uint32_t i = 0; i < more; ++i) {
       FurtherLinkSpec& link = spec.further_links.emplace_back();
       link.guid = guid();
@@ -133,8 +137,7 @@ class SpecMaker {
       if (maybe()) link.curve_secret = text();
       if (maybe()) link.curve_server = text();
     }
-    for (HostPortSpec& port : spec.ports)
-      if (maybe()) port.via = 1 + below(more + 1);
+    return more;
   }
   void fill_endnode(EndnodeSpec& spec) {
     fill(spec);
@@ -350,19 +353,24 @@ TEST(SpecCodec, a_host_has_as_many_ports_as_it_has_links) {
   };
   HostSpec got;
   std::string said;
-  ASSERT_EQ(read(with_links(kHostLinksMax - 1), got, said), std::nullopt) << said;
-  ASSERT_EQ(got.further_links.size(), kHostLinksMax - 1);
+  ASSERT_EQ(read(with_links(kLinksMax - 1), got, said), std::nullopt) << said;
+  ASSERT_EQ(got.further_links.size(), kLinksMax - 1);
   EXPECT_EQ(got.further_links[1].guid, Guid(0xA1));
   EXPECT_EQ(got.further_links[1].lid, Lid(11));
   EXPECT_EQ(got.further_links[1].endpoint, "shm:/e/s:1");
-  EXPECT_EQ(got.ports[0].via, kHostLinksMax);
+  EXPECT_EQ(got.ports[0].via, kLinksMax);
   HostSpec more = got;
   more.further_links.emplace_back();
-  EXPECT_EQ(spec_fault(more), "--link: at most 4 links of a host");
+  EXPECT_EQ(spec_fault(more), "--link: at most 4 links of a node");
   HostSpec guest = got;
   guest.lid = kLidNone;
   guest.guid = Guid{};
-  EXPECT_EQ(spec_fault(guest), "--link: a host at a spare port has one link");
+  EXPECT_EQ(spec_fault(guest), "--link: a node at a spare port has one link");
+  HostSpec single = got;
+  single.further_links.clear();
+  single.ports[0].via = 1;
+  single.adapter_per_link = true;
+  EXPECT_EQ(spec_fault(single), "--adapter-per-link is for several links: --link");
 }
 
 TEST(SpecCodec, help_names_every_option) {

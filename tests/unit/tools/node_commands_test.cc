@@ -123,6 +123,22 @@ TEST(NodeCommands, each_port_of_a_host_hangs_on_its_own_switch) {
   EXPECT_EQ(host.ports[1].via, 2U);
 }
 
+TEST(NodeCommands, a_unit_has_its_further_links_as_adapters) {
+  const Topology topology = parsed(
+      "fabric = \"f\"\n[[switch]]\nname = \"s1\"\n[[switch]]\nname = \"s2\"\n[[unit]]\nname = \"u1\"\n"
+      "switch = \"s1\"\nadapters = \"per-link\"\n[[unit.uplink]]\nswitch = \"s2\"\n");
+  const auto lids = assign_lids(topology, {});
+  EXPECT_EQ(lids, (std::map<std::string, Lid>{{"u1", Lid(1)}, {"u1.2", Lid(2)}}));
+  const std::vector<NodeCommand> commands = node_commands(topology, lids, "/run/f", LogLevel::kInfo);
+  ASSERT_EQ(commands.size(), 3U);
+  EXPECT_EQ(commands[1].peers, (Strings{"u1.2"}));
+  const auto& unit = std::get<node::UnitSpec>(commands[2].spec);
+  EXPECT_TRUE(unit.adapter_per_link);
+  EXPECT_EQ(
+      unit.further_links,
+      (std::vector<node::FurtherLinkSpec>{{stable_guid("f", "u1.2"), Lid(2), "shm:/run/f/s2.sock", "", ""}}));
+}
+
 TEST(NodeCommands, every_switch_goes_by_the_order_of_lanes) {
   const Topology topology = parsed(
       "fabric = \"f\"\n[links]\nhigh_lanes = [\"3:64\"]\nhigh_limit = 2\n[[switch]]\nname = \"s1\"\n"

@@ -329,6 +329,27 @@ TEST(Topology, a_host_may_have_a_link_to_each_of_several_switches) {
       "t.toml:2:1: switch 's1' has 2 ports but 3 nodes and links use it");
 }
 
+TEST(Topology, a_unit_may_have_several_links_and_each_may_be_an_adapter) {
+  const std::string unit = kTwo + "[[unit]]\nname=\"u1\"\nswitch=\"s1\"\n";
+  Result<Topology> got =
+      parse_topology(unit +
+                         "adapters=\"per-link\"\n[[unit.uplink]]\nswitch=\"s2\"\n[[host]]\nname=\"h1\"\n"
+                         "switch=\"s1\"\nos=\"gen\"\n[[host.uplink]]\nswitch=\"s2\"\n",
+                     "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  const UnitNode& two = got->units[0];
+  ASSERT_EQ(two.further_links.size(), 1U);
+  EXPECT_EQ(two.further_links[0].name, "u1.2");
+  EXPECT_EQ(two.further_links[0].switch_index, 1U);
+  EXPECT_EQ(two.further_links[0].order, 1U) << "LIDs follow the file";
+  EXPECT_TRUE(two.adapter_per_link);
+  EXPECT_FALSE(got->hosts[0].adapter_per_link) << "its links are ports of one adapter";
+  EXPECT_NE(
+      refusal(unit + "adapters=\"per-link\"\n").find("'adapters' is for several links: add [[unit.uplink]]"),
+      std::string::npos)
+      << refusal(unit + "adapters=\"per-link\"\n");
+}
+
 /// A host on both switches of a pair that is joined takes the link that ends where the unit is.
 TEST(Topology, a_session_takes_the_link_to_its_units_switch) {
   const std::string joined = kTwo +
