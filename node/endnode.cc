@@ -65,7 +65,7 @@ Endnode::Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapt
   several_nics_ = nics != nullptr;
   if (several_nics_) keys_.serve(*nics);
   for (size_t i = 0; i < links_.size(); ++i)
-    adapter_->attach(links_[i]->cells, several_nics_ ? nics->nics()[i] : uint8_t{0});
+    adapter_->attach(links_[i]->cells, nics != nullptr ? nics->nics()[i] : uint8_t{0});
 }
 
 Result<std::unique_ptr<Endnode>> Endnode::create(const EndnodeSpec& spec,
