@@ -26,13 +26,37 @@ using hca::kWindowJoinMax;
 namespace {
 
 struct Owner {
-  Owner(const std::string& place, uint16_t lid)
-      : random(lid), windows({.directory = place}, random, wants), port{.lid = Lid(lid)} {}
+  Owner(const hca::DirectWindowsConfig& config, uint16_t lid)
+      : random(lid), windows(config, random, wants), port{.lid = Lid(lid)} {}
+  Owner(const std::string& place, uint16_t lid) : Owner(hca::DirectWindowsConfig{.directory = place}, lid) {}
+  void begin_and_work(Instant now) {
+    wants = false;
+    windows.begin(&port);
+    windows.work(now);
+  }
+  void end() {
+    windows.settle();
+    windows.clear();
+  }
+  void step(Instant now) {
+    begin_and_work(now);
+    end();
+  }
   SeededRandom random;
   bool wants = false;
   DirectWindows windows;
   fabric::CellPortInfo port;
 };
+
+/// What `from` sends, `to` takes: it is the same window.
+void expect_one_window(DirectPath& from, DirectPath& to, Instant now) {
+  ASSERT_EQ(from.end().send(1, 2, std::array{std::byte{42}}, 0), fabric::FifoPost::kOk);
+  from.end().flush();
+  to.end().poll(now);
+  fabric::FifoRecord record;
+  ASSERT_EQ(to.end().take(record), fabric::FifoTake::kRecord);
+  EXPECT_EQ(record.data[0], std::byte{42});
+}
 
 class Meeting : public ::testing::Test {
  protected:
@@ -40,19 +64,9 @@ class Meeting : public ::testing::Test {
     step(low);
     step(high);
   }
-  void begin_and_work(Owner& owner) {
-    owner.wants = false;
-    owner.windows.begin(&owner.port);
-    owner.windows.work(clock.now());
-  }
-  void end(Owner& owner) {
-    owner.windows.settle();
-    owner.windows.clear();
-  }
-  void step(Owner& owner) {
-    begin_and_work(owner);
-    end(owner);
-  }
+  void begin_and_work(Owner& owner) { owner.begin_and_work(clock.now()); }
+  void end(Owner& owner) { owner.end(); }
+  void step(Owner& owner) { owner.step(clock.now()); }
   void run(int turns) {
     for (int i = 0; i < turns; ++i) {
       clock.advance(1ms);
@@ -157,13 +171,7 @@ TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {
   ASSERT_EQ(theirs->state(), DirectPath::State::kOpen);
   EXPECT_EQ(arrival(low, Lid(5)), nullptr);
   EXPECT_EQ(arrival(high, Lid(3)), nullptr);
-  // What one side sends, the other takes: it is the same window.
-  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{42}}, 0), fabric::FifoPost::kOk);
-  ours->end().flush();
-  theirs->end().poll(clock.now());
-  fabric::FifoRecord record;
-  ASSERT_EQ(theirs->end().take(record), fabric::FifoTake::kRecord);
-  EXPECT_EQ(record.data[0], std::byte{42});
+  expect_one_window(*ours, *theirs, clock.now());
 }
 
 /// Each side has called before it sees the call of the other. The peer, whose LID lies between the two, is
@@ -278,32 +286,23 @@ TEST_F(Meeting, the_descriptor_of_a_dead_window_keeps_nobody_awake) {
 TEST(DirectLimits, a_process_takes_no_more_windows_than_it_may_have) {
   const TempDir dir;
   ManualClock clock;
-  SeededRandom random(1);
-  bool wants = false;
-  DirectWindows crowded({.directory = dir.path() + "/direct", .windows_max = 2}, random, wants);
-  const fabric::CellPortInfo port{.lid = Lid(3)};
+  Owner crowded(hca::DirectWindowsConfig{.directory = dir.path() + "/direct", .windows_max = 2}, 3);
   std::list<Owner> peers;
   for (uint16_t lid = 5; lid < 9; ++lid) peers.emplace_back(dir.path() + "/direct", lid);
-  const auto step = [&clock](DirectWindows& windows, const fabric::CellPortInfo& at) {
-    windows.begin(&at);
-    windows.work(clock.now());
-    windows.settle();
-    windows.clear();
-  };
-  step(crowded, port);
+  crowded.step(clock.now());
   size_t arrived = 0;
   size_t refused = 0;
   for (Owner& peer : peers) {
-    step(peer.windows, peer.port);
+    peer.step(clock.now());
     DirectPath* path = peer.windows.claim(Lid(3));
     for (int i = 0; i < 10; ++i) {
       clock.advance(1ms);
-      step(peer.windows, peer.port);
-      step(crowded, port);
+      peer.step(clock.now());
+      crowded.step(clock.now());
     }
     refused += path->state() == DirectPath::State::kRefused ? 1U : 0U;
     Lid lid{};
-    while (crowded.arrived(lid) != nullptr) ++arrived;
+    while (crowded.windows.arrived(lid) != nullptr) ++arrived;
   }
   EXPECT_EQ(arrived, 2U);
   EXPECT_EQ(refused, 2U);
@@ -315,22 +314,11 @@ TEST(DirectLimits, a_process_takes_no_more_windows_than_it_may_have) {
 class FileMeeting : public ::testing::Test {
  protected:
   FileMeeting() { step(low); }
-  struct Side {
+  struct Side : Owner {
     Side(const std::string& file, uint32_t side, uint16_t lid)
-        : random(lid),
-          windows({.directory = {}, .file = file, .file_side = side}, random, wants),
-          port{.lid = Lid(lid)} {}
-    SeededRandom random;
-    bool wants = false;
-    DirectWindows windows;
-    fabric::CellPortInfo port;
+        : Owner(hca::DirectWindowsConfig{.directory = {}, .file = file, .file_side = side}, lid) {}
   };
-  void step(Side& side) {
-    side.windows.begin(&side.port);
-    side.windows.work(clock.now());
-    side.windows.settle();
-    side.windows.clear();
-  }
+  void step(Side& side) { side.step(clock.now()); }
   void run(int turns) {
     for (int i = 0; i < turns; ++i) {
       clock.advance(20ms);
@@ -357,12 +345,7 @@ TEST_F(FileMeeting, the_window_is_the_one_to_the_process_that_stands_in_the_file
   DirectPath* theirs = high->windows.arrived(from);
   ASSERT_NE(theirs, nullptr);
   EXPECT_EQ(from, Lid(3));
-  ASSERT_EQ(ours->end().send(1, 2, std::array{std::byte{42}}, 0), fabric::FifoPost::kOk);
-  ours->end().flush();
-  theirs->end().poll(clock.now());
-  fabric::FifoRecord record;
-  ASSERT_EQ(theirs->end().take(record), fabric::FifoTake::kRecord);
-  EXPECT_EQ(record.data[0], std::byte{42});
+  expect_one_window(*ours, *theirs, clock.now());
   DirectPath* late = low.windows.claim(Lid(77));
   step(low);
   EXPECT_EQ(late->state(), DirectPath::State::kRefused) << "at once: the file has its peer";
