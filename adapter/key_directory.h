@@ -29,7 +29,7 @@ class KeyDirectory : public KeyEnds {
   /// kNone, no NIC has the key any more. Otherwise nothing has changed.
   [[nodiscard]] virtual AccessFault invalidate(uint8_t nic, const Accessor& who, Rkey key) noexcept = 0;
   /// Answers the reports that wait. Called by the adapter's owner, between turns. @return their number
-  virtual int poll() = 0;
+  virtual int poll() noexcept = 0;
 
  protected:
   ~KeyDirectory() = default;
@@ -57,8 +57,8 @@ class NicKeys {
   /// NIC with this number.
   [[nodiscard]] virtual std::optional<KeyList> list(uint8_t nic) noexcept = 0;
   /// Answers a question: NIC `nic` takes the key into its list and goes on with the packets that wait for it
-  /// (MIG-STATE-03). Allocates. Without room in the list the packets are dropped and the key stays unknown.
-  virtual void hand_over(uint8_t nic, const KeyEntry& key) = 0;
+  /// (MIG-STATE-03). Without memory or room in the list the packets are dropped and the key stays unknown.
+  virtual void hand_over(uint8_t nic, const KeyEntry& key) noexcept = 0;
   /// Answers a question: no NIC has the key. The packet that asked is discarded (MIG-STATE-04).
   virtual void declare_invalid(uint8_t nic, uint32_t key) noexcept = 0;
   /// The key has ended at the NIC that made it: NIC `nic` drops it.

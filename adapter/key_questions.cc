@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "adapter/adapter_engine.h"
 #include "adapter/queues/queue_pair.h"
+#include "base/out_of_memory.h"
 
 namespace weft::adapter {
 
@@ -219,14 +219,10 @@ std::optional<KeyList> KeyQuestions::list(uint8_t nic) noexcept {
   return KeyList(engine_.tables.of_nic(nic));
 }
 
-void KeyQuestions::hand_over(uint8_t nic, const KeyEntry& key) {
+void KeyQuestions::hand_over(uint8_t nic, const KeyEntry& key) noexcept {
   if (!has_nic(nic) || nic_of_key(key.key) == nic) return;
   bool taken = false;
-  try {
-    taken = engine_.tables.of_nic(nic).adopt(key);
-  } catch (const std::bad_alloc&) {
-    taken = false;
-  }
+  static_cast<void>(with_memory([&] { taken = engine_.tables.of_nic(nic).adopt(key); }));
   engine_.count(taken ? AdapterCounter::kKeysHandedOver : AdapterCounter::kKeyHoldFull);
   settle(nic, key.key, taken ? Answer::kHandedOver : Answer::kDropped);
 }

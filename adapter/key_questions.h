@@ -72,7 +72,7 @@ class KeyQuestions final : public NicKeys {
   // ---- NicKeys --------------------
   [[nodiscard]] std::span<const uint8_t> nics() const noexcept override { return nics_; }
   [[nodiscard]] std::optional<KeyList> list(uint8_t nic) noexcept override;
-  void hand_over(uint8_t nic, const KeyEntry& key) override;
+  void hand_over(uint8_t nic, const KeyEntry& key) noexcept override;
   void declare_invalid(uint8_t nic, uint32_t key) noexcept override;
   void withdraw(uint8_t nic, uint32_t key) noexcept override;
   [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key) noexcept override;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/out_of_memory.h"
 #include "node/process.h"
 
 namespace weft::node {
@@ -62,8 +61,7 @@ std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
 Endnode::Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter)
     : links_(std::move(links)), adapter_(std::move(adapter)), session_ports_(adapter_->adapter()) {
   adapter::NicKeys* const nics = adapter_->adapter().use_directory(keys_);
-  several_nics_ = nics != nullptr;
-  if (several_nics_) keys_.serve(*nics);
+  if (nics != nullptr) keys_.serve(*nics);
   for (size_t i = 0; i < links_.size(); ++i)
     adapter_->attach(links_[i]->cells, nics != nullptr ? nics->nics()[i] : uint8_t{0});
 }
@@ -85,7 +83,7 @@ void Endnode::publish(StatsPage& page) {
   for (size_t i = 0; i < links_.size(); ++i)
     links_[i]->cells.publish(page, i == 0 ? "link" : fmt::format("link.{}", i + 1));
   adapter_->adapter().publish(page, "adapter");
-  if (several_nics_) (void)keys_.publish(page);
+  if (keys_.serves()) (void)keys_.publish(page);
 }
 
 control::NodeInfo Endnode::describe(const EndnodeSpec& spec, const char* program) const {
@@ -113,7 +111,7 @@ bool Endnode::loses_at_end() const noexcept {
 
 int Endnode::poll(Instant now) noexcept {
   int work = adapter_->poll(now);
-  if (several_nics_ && keys_.has_work()) [[unlikely]]
+  if (keys_.has_work()) [[unlikely]]
     work += answer_keys(now);
   for (DriverHalf* half : halves_) work += half->poll(now);
   return work + adapter_->adapter().send_posted();
@@ -121,8 +119,7 @@ int Endnode::poll(Instant now) noexcept {
 
 /// Keys that have been found: the packets that wait for them are taken at once.
 int Endnode::answer_keys(Instant now) noexcept {
-  int answers = 0;
-  static_cast<void>(with_memory([&] { answers = keys_.poll(); }));
+  const int answers = keys_.poll();
   return answers + adapter_->poll(now);
 }
 

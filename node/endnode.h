@@ -74,7 +74,6 @@ class Endnode final : public Pollable {
   std::vector<std::unique_ptr<Link>> links_;
   KeyComponent keys_;  // in use with several NICs
   std::unique_ptr<adapter::RunningAdapter> adapter_;
-  bool several_nics_ = false;
   session::SessionPorts session_ports_;
   std::vector<DriverHalf*> halves_;
 };

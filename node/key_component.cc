@@ -12,6 +12,7 @@
 
 #include "adapter/limits.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 
 namespace weft::node {
 
@@ -20,9 +21,11 @@ KeyComponent::KeyComponent() {
   answering_.reserve(adapter::kKeyQuestionsMax);
 }
 
-int KeyComponent::poll() {
+int KeyComponent::poll() noexcept {
   answering_.swap(questions_);  // an answer may bring the next question
-  for (const adapter::KeyReport& question : answering_) answer(question);
+  for (const adapter::KeyReport& question : answering_) {
+    if (!with_memory([&] { answer(question); })) counters_.add(KeyCounter::kNoMemory);
+  }
   const auto answered = static_cast<int>(answering_.size());
   answering_.clear();
   return answered;
@@ -46,8 +49,8 @@ void KeyComponent::answer(const adapter::KeyReport& question) {
     counters_.add(KeyCounter::kInvalid);
     return nics_->declare_invalid(question.nic, question.key);
   }
-  counters_.add(KeyCounter::kHandedOver);
   holders_[question.key] |= static_cast<uint16_t>(1U << question.nic);
+  counters_.add(KeyCounter::kHandedOver);
   nics_->hand_over(question.nic, *found);
 }
 

@@ -20,10 +20,12 @@ enum class KeyCounter : uint8_t {
   kInvalid,      // not found, or no NIC has their number
   kEnds,         // keys that ended after they were handed over
   kInvalidated,  // ended by a packet that arrived at another NIC
+  kNoMemory,     // questions without an answer
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<KeyCounter> counter_labels(KeyCounter /*of*/) noexcept {
-  return {"questions", "lists", "handed_over", "invalid", "ends", "invalidated"};
+  return {"questions", "lists", "handed_over", "invalid", "ends", "invalidated",
+          "no_memory"};
 }
 
 /// Owner: the thread of the adapter. One object orders hand-over and end of keys (O-35): a question is
@@ -34,8 +36,12 @@ class KeyComponent final : public adapter::KeyDirectory {
   KeyComponent();
   /// Answers go to `nics`. Call before the first poll() of the adapter.
   void serve(adapter::NicKeys& nics) noexcept { nics_ = &nics; }
+  /// False in a computer with one NIC.
+  [[nodiscard]] bool serves() const noexcept { return nics_ != nullptr; }
 
-  int poll() override;
+  /// A question for which there is no memory has no answer: its packets are dropped, and the next packet with
+  /// the key asks again.
+  int poll() noexcept override;
   /// Shows the counters on a page as `keys.*`. False when the page is full. The page must outlive this.
   [[nodiscard]] bool publish(StatsPage& page) { return page.publish("keys", counters_); }
   /// Questions wait: poll() should be called.

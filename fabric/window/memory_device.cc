@@ -18,7 +18,7 @@ namespace {
 DmaRequest part_of(const DmaRequest& request, uint64_t begin, uint64_t bytes) noexcept {
   DmaRequest part = request;
   part.remote += begin;
-  part.local = request.local == nullptr ? nullptr : request.local + begin;
+  if (bytes != 0) part.local += begin;  // without bytes there may be no local memory
   part.bytes = bytes;
   return part;
 }

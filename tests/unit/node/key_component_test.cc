@@ -5,9 +5,12 @@
 
 #include <map>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
+#include "tests/support/allocation_counter.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -23,6 +26,8 @@ class ListsOnly final : public NicKeys {
       tables.emplace(nic, std::make_unique<MemoryTable>(64, nic, random_));
       tables[nic]->report_ends_to(&component);
     }
+    asked.reserve(16);
+    invalid.reserve(16);
     component.serve(*this);
   }
   [[nodiscard]] std::span<const uint8_t> nics() const noexcept override { return numbers_; }
@@ -31,7 +36,7 @@ class ListsOnly final : public NicKeys {
     if (!tables.contains(nic)) return std::nullopt;
     return KeyList(*tables[nic]);
   }
-  void hand_over(uint8_t nic, const KeyEntry& key) override { EXPECT_TRUE(tables[nic]->adopt(key)); }
+  void hand_over(uint8_t nic, const KeyEntry& key) noexcept override { EXPECT_TRUE(tables[nic]->adopt(key)); }
   void declare_invalid(uint8_t nic, uint32_t key) noexcept override { invalid.push_back({nic, key}); }
   void withdraw(uint8_t nic, uint32_t key) noexcept override { EXPECT_TRUE(tables[nic]->disown(key)); }
   [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key) noexcept override {
@@ -98,6 +103,29 @@ TEST_F(KeyComponentTest, a_key_of_nobody_is_invalid) {
   EXPECT_EQ(nics.invalid.size(), 3U);
   EXPECT_EQ(count(KeyCounter::kInvalid), 3U);
   EXPECT_EQ(count(KeyCounter::kLists), 1U);
+}
+
+TEST_F(KeyComponentTest, a_question_without_memory_has_no_answer_and_may_be_asked_again) {
+  const Rkey key = bound();
+  component.report({2, key.value()});
+  component.report({2, 0x5000'0007});
+  static bool asked_for_memory = false;
+  watch_allocations([](uint64_t) {
+    if (std::exchange(asked_for_memory, true)) return;
+    throw std::bad_alloc();
+  });
+  const int answers = component.poll();
+  watch_allocations(nullptr);
+  EXPECT_TRUE(asked_for_memory);
+  EXPECT_EQ(answers, 2);
+  EXPECT_EQ(count(KeyCounter::kNoMemory), 1U);
+  EXPECT_EQ(count(KeyCounter::kHandedOver), 0U);
+  EXPECT_EQ(count(KeyCounter::kInvalid), 1U) << "the next question has its answer";
+  EXPECT_EQ(component.holders(key.value()), 0U);
+  component.report({2, key.value()});
+  component.poll();
+  EXPECT_EQ(count(KeyCounter::kHandedOver), 1U);
+  EXPECT_EQ(component.holders(key.value()), 1U);
 }
 
 TEST_F(KeyComponentTest, the_end_of_a_key_takes_it_from_every_nic) {
