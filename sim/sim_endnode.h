@@ -5,11 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "fabric/link/faulty_cell_port.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/link/memory_link.h"
 #include "sim/scenario.h"
-#include "sim/tampered_port.h"
+#include "sim/sim_port.h"
 #include "sim/turns.h"
 
 namespace weft::sim {
@@ -31,7 +28,7 @@ class SimEndnode final : public SimNode {
   [[nodiscard]] bool alive() const noexcept override { return app_ != nullptr; }
   int poll(Instant now) noexcept override { return app_->poll(now); }
   [[nodiscard]] Instant deadline() const noexcept override { return app_->deadline(); }
-  [[nodiscard]] bool disturbed() const noexcept override;
+  [[nodiscard]] bool disturbed() const noexcept override { return port_->disturbed(); }
   /// Counters of the port; only while the node lives.
   [[nodiscard]] const CounterSet<fabric::CellPortCounter>& counters() const noexcept {
     return port_->counters();
@@ -42,9 +39,7 @@ class SimEndnode final : public SimNode {
   RandomSource& random_;
   Saboteur* saboteur_;
   fabric::CellFaults faults_;
-  std::unique_ptr<fabric::LinkCellPort> port_;
-  std::unique_ptr<fabric::FaultyCellPort> faulty_port_;
-  std::unique_ptr<TamperedPort> tampered_port_;  // null without a saboteur
+  std::unique_ptr<SimPort> port_;
   std::unique_ptr<EndnodeApp> app_;
 };
 

@@ -15,6 +15,7 @@
 #include "sim/cell_scenario.h"
 #include "sim/fabric_checks.h"
 #include "sim/frames/netdev_scenario.h"
+#include "sim/planned_fabric.h"
 #include "sim/raw/raw_scenario.h"
 
 namespace weft::sim {
@@ -34,19 +35,6 @@ constexpr Instant kIdleLatest{4s};  // so that a run ends within 10 s
 
 }  // namespace
 
-class World::SimSwitch final : public SimNode {
- public:
-  SimSwitch(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
-  [[nodiscard]] bool alive() const noexcept override { return fabric_.switch_at(index_) != nullptr; }
-  int poll(Instant now) noexcept override { return fabric_.switch_at(index_)->poll(now); }
-  [[nodiscard]] Instant deadline() const noexcept override { return fabric_.switch_at(index_)->deadline(); }
-  [[nodiscard]] bool disturbed() const noexcept override { return fabric_.switch_disturbed(index_); }
-
- private:
-  SimFabric& fabric_;
-  uint32_t index_;
-};
-
 World::World(const WorldPlan& plan, const WorldOutput& output, Saboteur* saboteur)
     : plan_(plan),
       saboteur_(saboteur),
@@ -56,7 +44,7 @@ World::World(const WorldPlan& plan, const WorldOutput& output, Saboteur* saboteu
       random_(plan.seed ^ 0x1111),
       link_random_(plan.seed ^ 0x2222),
       traffic_random_(plan.seed ^ 0x3333),
-      fabric_(plan_.fabric, link_random_, *this),
+      fabric_(fabric_of(plan_.fabric, *this), link_random_),
       scenario_(make_scenario()),
       turns_(random_, plan.skip_ppm),
       deaths_(plan.fabric.nodes()),
@@ -124,7 +112,7 @@ int World::take_turn() {
 /// Tells the scenario about links that one of these nodes may have changed.
 void World::tell_link_news(uint32_t nodes) {
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    if ((nodes & fabric_.nodes_of(link)) == 0) continue;
+    if ((nodes & plan_.fabric.nodes_of(link)) == 0) continue;
     LinkNews& news = link_news_[link];
     const bool up = fabric_.carries(link);
     const uint64_t incarnation = fabric_.cable(link).end(0).incarnation();
@@ -151,7 +139,7 @@ void World::check_invariants() {
     violation("switch", index, check_switch_cells(cells));
   }
   for (uint32_t link = 0; link < fabric_.links(); ++link) {
-    if ((polled & fabric_.nodes_of(link)) == 0) continue;
+    if ((polled & plan_.fabric.nodes_of(link)) == 0) continue;
     violation("link", link, check_credits(fabric_.cable(link), plan_.fabric.lanes));
   }
   scenario_->check(turns_.worked(), now_);

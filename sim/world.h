@@ -12,12 +12,12 @@
 
 #include "base/rng.h"
 #include "sim/counter_check.h"
+#include "sim/fabric/sim_fabric.h"
 #include "sim/frames/flow_ledger.h"
 #include "sim/plan/planner.h"
 #include "sim/plan/world_plan.h"
 #include "sim/scenario.h"
 #include "sim/sim_endnode.h"
-#include "sim/sim_fabric.h"
 #include "sim/trace.h"
 #include "sim/turns.h"
 
@@ -41,7 +41,7 @@ struct WorldOutput {
 };
 
 /// Owner: one thread. A world can run only once.
-class World final : private SimFabric::Observer {
+class World final : private FabricObserver {
  public:
   /// With a null `saboteur` no bugs are planted; otherwise it must outlive the world.
   explicit World(const WorldPlan& plan, const WorldOutput& output = {}, Saboteur* saboteur = nullptr);
@@ -63,7 +63,6 @@ class World final : private SimFabric::Observer {
     bool up = false;
     uint64_t incarnation = 0;
   };
-  class SimSwitch;
   enum class Phase : uint8_t { kTraffic, kDrain, kRest, kIdle, kOver };
 
   // world.cc: the run.

@@ -132,7 +132,7 @@ void World::die(uint32_t node) {
   } else {
     scenario_->crash(node, now_);
     endnodes_[node - 1]->end_life();
-    fabric_.set_endnode_alive(node, false);
+    fabric_.set_endnode_alive(node - 1, false);
   }
   if (!turns_.alive(node)) ++effects_.nodes_died;
   wire_all();
@@ -144,7 +144,7 @@ void World::come_back(uint32_t node) {
     fabric_.start_switch(node == kSwitchNode ? 0 : 1);
   } else {
     endnodes_[node - 1]->begin_life(*scenario_, node, lives_[node], now_);
-    fabric_.set_endnode_alive(node, true);
+    fabric_.set_endnode_alive(node - 1, true);
   }
   if (lives_[node] > 1 && turns_.alive(node)) ++effects_.nodes_returned;
   turns_.wake(node);

@@ -2,57 +2,44 @@
 // measuring thread. It measures only the CPU time of the parts, because no cache line moves between cores.
 #pragma once
 
-#include <memory>
-
 #include "base/check.h"
 #include "base/rng.h"
 #include "bench/support/fabric_rig.h"
-#include "fabric/link/memory_link.h"
-#include "fabric/switch/switch.h"
+#include "fabric/link/link_cell_port.h"
+#include "sim/fabric/sim_fabric.h"
 
 namespace weft::bench {
 
 /// Owner: the measuring thread.
 struct OneThreadFabric {
   explicit OneThreadFabric(uint32_t cell_payload_bytes)
-      : host_cable(cable_config(cell_payload_bytes, kHostLid), random),
-        unit_cable(cable_config(cell_payload_bytes, kUnitLid), random),
-        middle(switch_config(cell_payload_bytes)),
-        host_port(host_cable.end(0)),
-        unit_port(unit_cable.end(0)) {
+      : links(config(cell_payload_bytes), random),
+        middle(started(links)),
+        host_port(links.endnode(0)),
+        unit_port(links.endnode(1)) {
     const Instant now = Endnode::now();
-    WEFT_CHECK(host_cable.plug(now) == LinkRefusal::kNone && unit_cable.plug(now) == LinkRefusal::kNone,
-               "plug");
-    middle.attach(1, host_cable.end(1));
-    middle.attach(2, unit_cable.end(1));
-    middle.forwarding().set(kHostLid, 1);
-    middle.forwarding().set(kUnitLid, 2);
     middle.poll(now);
     host_port.poll(now);
     unit_port.poll(now);
   }
 
-  static fabric::MemoryCableConfig cable_config(uint32_t cell_payload_bytes, Lid lid) {
-    fabric::MemoryCableConfig config;
-    for (fabric::LinkConfig& end : config.ends) end.cell_payload_bytes = cell_payload_bytes;
-    config.ends[0].guid = Guid(lid.value() + 1U);
-    config.ends[0].lid = lid;
-    config.ends[1].guid = Guid(1);
-    config.ends[1].is_switch = true;
-    config.receiver_rereads = true;
-    return config;
+  static sim::SimFabricConfig config(uint32_t cell_payload_bytes) {
+    sim::SimFabricConfig out;
+    out.switching.link.guid = Guid(1);
+    out.switching.link.cell_payload_bytes = cell_payload_bytes;
+    out.switching.ports = 2;
+    out.endnode_guid = Guid(2);
+    out.receiver_rereads = true;
+    return out;
   }
-  static fabric::SwitchConfig switch_config(uint32_t cell_payload_bytes) {
-    fabric::SwitchConfig config;
-    config.link = cable_config(cell_payload_bytes, kLidNone).ends[1];
-    config.ports = 2;
-    return config;
+  static fabric::Switch& started(sim::SimFabric& made) {
+    WEFT_CHECK(made.start(Endnode::now()) == LinkRefusal::kNone, "plug");
+    return *made.switch_at(0);
   }
 
   SeededRandom random{1};
-  fabric::MemoryCable host_cable;
-  fabric::MemoryCable unit_cable;
-  fabric::Switch middle;
+  sim::SimFabric links;
+  fabric::Switch& middle;
   fabric::LinkCellPort host_port;
   fabric::LinkCellPort unit_port;
 };

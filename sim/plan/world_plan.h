@@ -111,6 +111,11 @@ struct FabricPlan {
   [[nodiscard]] bool is_switch(uint32_t node) const noexcept {
     return node == kSwitchNode || node > endnodes;
   }
+  /// The nodes at the ends of a link, one bit each.
+  [[nodiscard]] uint32_t nodes_of(uint32_t link) const noexcept {
+    if (link == endnodes) return 1U << switch_node(0) | 1U << switch_node(1);
+    return 1U << (link + 1) | 1U << switch_node(switch_of(link + 1));
+  }
   /// The endnode that owns the adapter of an endnode.
   [[nodiscard]] uint32_t adapter_of(uint32_t node) const noexcept {
     return node != 0 && node == second_port ? node - 1 : node;

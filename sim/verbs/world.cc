@@ -10,12 +10,12 @@
 #include "base/rng.h"
 #include "messages/cell.h"
 #include "messages/flit.h"
-#include "sim/sim_fabric.h"
+#include "sim/planned_fabric.h"
+#include "sim/sim_port.h"
 #include "sim/turns.h"
 #include "sim/verbs/cell_text.h"
 #include "sim/verbs/nics.h"
 #include "sim/verbs/outside.h"
-#include "sim/verbs/port_end.h"
 #include "sim/verbs/program.h"
 #include "sim/verbs/turn_time.h"
 #include "sim/verbs/windows.h"
@@ -30,6 +30,29 @@ constexpr Duration kDrainTime = 60s;
 constexpr Duration kQuietTime = 30ms;  // after this, everything under way when all QPs failed is over
 constexpr size_t kAround = 40;
 constexpr size_t kLast = 10;
+
+void count_faults(const SimPort& port, Tally& tally) {
+  const fabric::FaultCounts& counts = port.fault_counts();
+  tally("cells lost", counts.dropped);
+  tally("cells damaged", counts.corrupted);
+  tally("cells doubled", counts.duplicated);
+  tally("cells swapped", counts.reordered);
+  tally("cells late", counts.delayed);
+}
+
+/// Takes out of `list` what is due, and acts on it in its order.
+template <class Entry, class Act>
+void take_due(std::vector<Entry>& list, Instant now, Act act) {
+  for (size_t i = 0; i < list.size();) {
+    if (list[i].at > now) {
+      ++i;
+      continue;
+    }
+    const Entry due = list[i];
+    list.erase(list.begin() + static_cast<ptrdiff_t>(i));
+    act(due);
+  }
+}
 
 class World;
 
@@ -47,20 +70,7 @@ class AdapterNode final : public SimNode {
   uint32_t place_;
 };
 
-class SwitchNode final : public SimNode {
- public:
-  SwitchNode(SimFabric& fabric, uint32_t index) : fabric_(fabric), index_(index) {}
-  [[nodiscard]] bool alive() const noexcept override { return fabric_.switch_at(index_) != nullptr; }
-  int poll(Instant now) noexcept override { return fabric_.switch_at(index_)->poll(now); }
-  [[nodiscard]] Instant deadline() const noexcept override { return fabric_.switch_at(index_)->deadline(); }
-  [[nodiscard]] bool disturbed() const noexcept override { return fabric_.switch_disturbed(index_); }
-
- private:
-  SimFabric& fabric_;
-  uint32_t index_;
-};
-
-class World final : private SimFabric::Observer, private Outside {
+class World final : private FabricObserver, private Outside {
  public:
   World(const Plan& plan, const RunOptions& options)
       : plan_(plan),
@@ -68,7 +78,7 @@ class World final : private SimFabric::Observer, private Outside {
         random_(plan.seed),
         link_random_(plan.seed ^ 0x6c69'6e6bULL),
         window_random_(plan.seed ^ 0x7769'6e64ULL),
-        fabric_(plan_.fabric, link_random_, *this),
+        fabric_(fabric_of(plan_.fabric, *this), link_random_),
         model_(plan_, nodes_, outcome_.tally),
         turns_(random_, plan.skip_ppm),
         windows_(
@@ -165,7 +175,7 @@ class World final : private SimFabric::Observer, private Outside {
   SeededRandom window_random_;
   Instant now_{};
   SimFabric fabric_;
-  std::vector<PortEnd> ports_;
+  std::vector<std::unique_ptr<SimPort>> ports_;  // by link
   Model model_;
   Turns turns_;
   Windows windows_;  // outlives the adapters
@@ -212,7 +222,7 @@ void World::build() {
   for (uint32_t place = 0; place < plan_.adapters; ++place)
     turns_.add(std::make_unique<AdapterNode>(*this, place));
   for (uint32_t index = 0; index < fabric_.switches(); ++index)
-    turns_.add(std::make_unique<SwitchNode>(fabric_, index));
+    turns_.add(std::make_unique<SimSwitch>(fabric_, index));
   if (fabric_.switches() == 2) wire(plan_.fabric.endnodes);
   for (uint32_t place = 0; place < plan_.adapters; ++place)
     if ((plan_.vacant >> place & 1) == 0) static_cast<void>(begin(place));
@@ -284,19 +294,12 @@ Node& World::begin(uint32_t place) {
   node->adapter = adapters_[place].get();
   at_[place] = node.get();
   for (const uint32_t link : links_of(place)) {
-    fabric_.set_endnode_alive(link + 1, true);
+    fabric_.set_endnode_alive(link, true);
     wire(link);
     model_.links().begins(link);
-    PortEnd& end = ports_[link];
-    end.cable = &fabric_.cable(link);
-    end.port = std::make_unique<fabric::LinkCellPort>(end.cable->end(0));
-    end.faulty = std::make_unique<fabric::FaultyCellPort>(*end.port, link_random_, plan_.cell_faults);
-    fabric::CellPort* port = end.faulty.get();
-    if (options_.saboteur != nullptr) {
-      end.tampered = std::make_unique<TamperedPort>(*port, *options_.saboteur, place);
-      port = end.tampered.get();
-    }
-    node->adapter->attach(*port, config.nics[node->links.size()]);
+    ports_[link] = std::make_unique<SimPort>(fabric_.cable(link), link_random_, plan_.cell_faults,
+                                             options_.saboteur, place);
+    node->adapter->attach(ports_[link]->cells(), config.nics[node->links.size()]);
     node->lids.push_back(model_.links().lid(link));
     node->links.push_back(link);
   }
@@ -315,9 +318,9 @@ void World::end(Node& node, bool at_once) {
   node.adapter = nullptr;
   at_[place] = nullptr;
   for (const uint32_t link : node.links) {
-    count_faults(ports_[link], outcome_.tally);
-    ports_[link] = {};
-    fabric_.set_endnode_alive(link + 1, false);
+    count_faults(*ports_[link], outcome_.tally);
+    ports_[link].reset();
+    fabric_.set_endnode_alive(link, false);
     wire(link);
   }
 }
@@ -371,27 +374,17 @@ Instant World::next_rewiring() const noexcept {
 }
 
 void World::cut_links() {
-  std::vector<Cut> due;
-  const auto is_due = [&](const Cut& cut) { return cut.at <= now_; };
-  std::copy_if(cuts_.begin(), cuts_.end(), std::back_inserter(due), is_due);
-  cuts_.erase(std::remove_if(cuts_.begin(), cuts_.end(), is_due), cuts_.end());
-  for (const Cut& one : due)
-    if (!model_.links().is_cut(one.link)) cut(one.link, one.lasts);
+  take_due(cuts_, now_, [&](const Cut& due) {
+    if (!model_.links().is_cut(due.link)) cut(due.link, due.lasts);
+  });
 }
 
 void World::mend_links() {
-  for (size_t i = 0; i < mends_.size();) {
-    if (mends_[i].at > now_) {
-      ++i;
-      continue;
-    }
-    const uint32_t link = mends_[i].link;
-    const NewName name = mends_[i].name;
-    mends_.erase(mends_.begin() + static_cast<ptrdiff_t>(i));
-    if (name.lid || name.guid) names_[link] = name;
-    fabric_.cut(link, false);
-    whole_again(link);
-  }
+  take_due(mends_, now_, [&](const Mend& due) {
+    if (due.name.lid || due.name.guid) names_[due.link] = due.name;
+    fabric_.cut(due.link, false);
+    whole_again(due.link);
+  });
 }
 
 /// The link is whole again, if no other cut and no dead switch prevents it.
@@ -419,18 +412,12 @@ bool World::crash(uint32_t index, Duration lasts) {
 }
 
 void World::return_switches() {
-  for (size_t i = 0; i < returns_.size();) {
-    if (returns_[i].at > now_) {
-      ++i;
-      continue;
-    }
-    const uint32_t index = returns_[i].index;
-    returns_.erase(returns_.begin() + static_cast<ptrdiff_t>(i));
-    if (fabric_.switch_at(index) == nullptr) fabric_.start_switch(index);
+  take_due(returns_, now_, [&](const Return& due) {
+    if (fabric_.switch_at(due.index) == nullptr) fabric_.start_switch(due.index);
     for (uint32_t link = 0; link < fabric_.links(); ++link)
-      if (fabric_.attached(link, index)) whole_again(link);
-    turns_.wake(plan_.adapters + index);
-  }
+      if (fabric_.attached(link, due.index)) whole_again(link);
+    turns_.wake(plan_.adapters + due.index);
+  });
 }
 
 int World::poll_adapter(uint32_t place, Instant now) noexcept {
@@ -444,14 +431,9 @@ int World::poll_adapter(uint32_t place, Instant now) noexcept {
 
 bool World::adapter_disturbed(uint32_t place) const noexcept {
   if (windows_.rings(place, now_)) return true;
-  return std::any_of(ports_.begin(), ports_.end(), [&](const PortEnd& end) {
-    const auto link = static_cast<size_t>(&end - ports_.data());
-    if (plan_.adapter_of[link] != place || end.cable == nullptr) return false;
-    const fabric::LinkEngine& engine = end.cable->end(0);
-    const bool up = engine.state() == fabric::LinkState::kUp;
-    return up != end.port->up() || (up && engine.incarnation() != end.port->incarnation()) ||
-           end.cable->input_waits(0);
-  });
+  for (uint32_t link = 0; link < ports_.size(); ++link)
+    if (plan_.adapter_of[link] == place && ports_[link] != nullptr && ports_[link]->disturbed()) return true;
+  return false;
 }
 
 void World::call_program() {
@@ -580,7 +562,8 @@ Outcome World::run() {
     turn();
     if (++outcome_.turns == kTurnsMax) model_.fail("the run does not end");
   }
-  for (const PortEnd& end : ports_) count_faults(end, outcome_.tally);
+  for (const auto& port : ports_)
+    if (port != nullptr) count_faults(*port, outcome_.tally);
   for (const auto& adapter : adapters_) count_keys(adapter.get(), outcome_.tally);
   windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();

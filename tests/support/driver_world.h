@@ -14,12 +14,11 @@
 #include "base/log.h"
 #include "base/net/ethernet.h"
 #include "fabric/link/link_cell_port.h"
-#include "fabric/link/memory_link.h"
-#include "fabric/switch/switch.h"
 #include "host_driver/host_netdev.h"
 #include "iou_driver/iou_netdev.h"
 #include "session/netdev_session.h"
 #include "session/session_port.h"
+#include "sim/fabric/sim_fabric.h"
 #include "tests/support/memory_frame_port.h"
 
 namespace weft::test {
@@ -64,7 +63,6 @@ class DriverWorld {
  public:
   /// Sees the wire between an endnode and the switch.
   struct Node {
-    std::unique_ptr<fabric::MemoryCable> cable;
     std::unique_ptr<fabric::LinkCellPort> port;
     std::unique_ptr<adapter::ChannelAdapter> adapter;  // null: a further port of the node before
     std::unique_ptr<session::SessionPorts> session_ports;
@@ -87,16 +85,13 @@ class DriverWorld {
     std::vector<HostInterface> interfaces;
   };
 
-  explicit DriverWorld(const DriverWorldConfig& wanted = {}) : config(wanted), random(wanted.seed) {
+  explicit DriverWorld(const DriverWorldConfig& wanted = {})
+      : config(wanted), random(wanted.seed), links(links_of(wanted), random) {
     log_setup("test", LogLevel::kError);
-    fabric::SwitchConfig switching;
-    switching.ports = config.units + config.hosts * config.ports_per_host;
-    switching.link.guid = Guid(0x5);
-    switching.link.cell_payload_bytes = config.cell_payload_bytes;
-    switching.link.credits_per_lane = config.credits;
-    fabric = std::make_unique<fabric::Switch>(switching);
-    for (uint32_t i = 0; i < config.units; ++i) make_unit(switching.link);
-    for (uint32_t i = 0; i < config.hosts; ++i) make_host(switching.link, i);
+    EXPECT_EQ(links.start(clock.now()), LinkRefusal::kNone);
+    fabric = links.switch_at(0);
+    for (uint32_t i = 0; i < config.units; ++i) make_unit();
+    for (uint32_t i = 0; i < config.hosts; ++i) make_host(i);
   }
 
   [[nodiscard]] MemoryFramePort& nic(size_t unit = 0) { return *units[unit].nic; }
@@ -110,9 +105,9 @@ class DriverWorld {
   [[nodiscard]] session::NetdevSession& session(size_t index = 0, size_t interface = 0) {
     return *hosts[index].interfaces[interface].session;
   }
-  [[nodiscard]] fabric::MemoryCable& cable_of_unit(size_t unit) { return *nodes[units[unit].node].cable; }
+  [[nodiscard]] fabric::MemoryCable& cable_of_unit(size_t unit) { return cable_of(units[unit].node); }
   [[nodiscard]] fabric::MemoryCable& cable_of_host(size_t host, size_t port = 1) {
-    return *nodes[hosts[host].node + port - 1].cable;
+    return cable_of(hosts[host].node + port - 1);
   }
 
   void turn(Duration step = std::chrono::microseconds(5)) {
@@ -166,38 +161,39 @@ class DriverWorld {
   DriverWorldConfig config;
   ManualClock clock;
   SeededRandom random;
-  std::unique_ptr<fabric::Switch> fabric;
+  sim::SimFabric links;
+  fabric::Switch* fabric = nullptr;
   std::vector<Node> nodes;
   std::vector<Unit> units;
   std::vector<Host> hosts;
 
  private:
-  size_t make_node(const fabric::LinkConfig& link, uint32_t ports = 1) {
+  static sim::SimFabricConfig links_of(const DriverWorldConfig& wanted) {
+    sim::SimFabricConfig out{.endnode_guid = Guid(0x100),
+                             .endnodes = wanted.units + wanted.hosts * wanted.ports_per_host};
+    out.switching.ports = out.endnodes;
+    out.switching.link.guid = Guid(0x5);
+    out.switching.link.cell_payload_bytes = wanted.cell_payload_bytes;
+    out.switching.link.credits_per_lane = wanted.credits;
+    out.refine = [&](uint32_t, fabric::MemoryCableConfig& cable) { cable.observer = wanted.observer; };
+    return out;
+  }
+  [[nodiscard]] fabric::MemoryCable& cable_of(size_t node) {
+    return links.cable(static_cast<uint32_t>(node));
+  }
+  size_t make_node(uint32_t ports = 1) {
     const size_t first = nodes.size();
     auto made = std::make_unique<adapter::ChannelAdapter>(adapter::AdapterConfig{.guid = Guid(0x100 + first)},
                                                           random);
-    for (uint32_t i = 0; i < ports; ++i) make_port(link, *made);
+    for (uint32_t i = 0; i < ports; ++i) {
+      Node node;
+      node.port = std::make_unique<fabric::LinkCellPort>(cable_of(nodes.size()).end(0));
+      made->attach(*node.port);
+      nodes.push_back(std::move(node));
+    }
     nodes[first].session_ports = std::make_unique<session::SessionPorts>(*made);
     nodes[first].adapter = std::move(made);
     return first;
-  }
-  void make_port(const fabric::LinkConfig& link, adapter::ChannelAdapter& adapter) {
-    const size_t index = nodes.size();
-    const auto number = static_cast<uint16_t>(index + 1);
-    fabric::MemoryCableConfig cable;
-    cable.ends[0] = cable.ends[1] = link;
-    cable.ends[0].guid = Guid(0x100 + index);
-    cable.ends[0].lid = Lid(number);
-    cable.grant.port = number;
-    cable.observer = config.observer;
-    Node node;
-    node.cable = std::make_unique<fabric::MemoryCable>(cable, random);
-    node.port = std::make_unique<fabric::LinkCellPort>(node.cable->end(0));
-    adapter.attach(*node.port);
-    fabric->attach(static_cast<fabric::PortNumber>(number), node.cable->end(1));
-    fabric->forwarding().set(Lid(number), static_cast<fabric::PortNumber>(number));
-    EXPECT_EQ(node.cable->plug(clock.now()), LinkRefusal::kNone);
-    nodes.push_back(std::move(node));
   }
   session::SessionConfig session_config(session::SessionRole role, const MemoryFramePort& port) const {
     session::SessionConfig out;
@@ -210,9 +206,9 @@ class DriverWorld {
     out.mac = port.info().mac;
     return out;
   }
-  void make_unit(const fabric::LinkConfig& link) {
+  void make_unit() {
     Unit unit;
-    unit.node = make_node(link);
+    unit.node = make_node();
     unit.nic = std::make_unique<MemoryFramePort>(
         MacAddress{0x02, 0, 0, 0, 0xEE, static_cast<uint8_t>(unit.node)}, config.nic_offloads, 9000, 65524);
     session::AcceptorConfig acceptor;
@@ -222,9 +218,9 @@ class DriverWorld {
     unit.half = std::make_unique<iou::IouNetdev>(*unit.acceptor, *unit.nic, config.policy);
     units.push_back(std::move(unit));
   }
-  void make_host(const fabric::LinkConfig& link, uint32_t index) {
+  void make_host(uint32_t index) {
     Host host;
-    host.node = make_node(link, config.ports_per_host);
+    host.node = make_node(config.ports_per_host);
     const std::vector<uint32_t> uses =
         index < config.uses.size() ? config.uses[index] : std::vector<uint32_t>{0};
     for (const uint32_t unit : uses) {

@@ -11,8 +11,6 @@
 #include <thread>
 
 #include "base/log.h"
-#include "fabric/switch/shm_acceptor.h"
-#include "fabric/switch/zmq_acceptor.h"
 
 namespace weft::test {
 namespace {
@@ -80,18 +78,13 @@ void send_flit(fabric::LinkEngine& from, const std::vector<std::byte>& cell, siz
 }
 
 TestFabric::TestFabric(const TestFabricConfig& config)
-    : random(config.seed),
-      fabric(std::make_unique<fabric::Switch>(config.switching)),
-      received(config.nodes),
-      nodes_(config.nodes),
-      kind_(config.links) {
+    : random(config.seed), received(config.nodes), nodes_(config.nodes), kind_(config.links) {
   log_setup("test", LogLevel::kError);
-  for (uint32_t i = 0; i < config.nodes; ++i) {
+  for (uint32_t i = 0; i < config.nodes + config.trunks; ++i) {
     traces.push_back(std::make_unique<FlitTrace>(config.switching.link.flit_payload_bytes == 0));
   }
   if (kind_ == LinkKind::kMem) {
-    for (uint32_t i = 0; i < config.nodes; ++i) add_cable(config, i);
-    step();
+    plug(config);
   } else {
     join(config);
   }
@@ -99,60 +92,47 @@ TestFabric::TestFabric(const TestFabricConfig& config)
 
 TestFabric::~TestFabric() = default;
 
-void TestFabric::add_cable(const TestFabricConfig& config, uint32_t node) {
-  const Lid lid(static_cast<uint16_t>(node + 1));
-  fabric::MemoryCableConfig cable;
-  cable.ends[kNode] = cable.ends[kSwitch] = config.switching.link;
-  cable.ends[kNode].guid = node_guid(node);
-  cable.ends[kNode].lid = lid;
-  if (node == 1 && config.node_lanes != 0) cable.ends[kNode].lanes = config.node_lanes;
-  if (config.node_credits != 0) cable.ends[kNode].credits_per_lane = config.node_credits;
-  if (node == 0 && config.first_is_a_switch) {
-    cable.ends[kNode].is_switch = true;
-    cable.ends[kNode].lid = kLidNone;
-    fabric->forwarding().set(Lid(9), 1);
-  }
-  cable.ring_slots = config.ring_slots;
-  cable.receiver_rereads = config.receiver_rereads;
-  cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
-  cable.observer = traces[node].get();
-  cable.grant.port = static_cast<uint16_t>(node + 1);
-  cables.push_back(std::make_unique<fabric::MemoryCable>(cable, random));
-  nodes.push_back(std::make_unique<fabric::LinkCellPort>(cables[node]->end(kNode)));
-  fabric->attach(static_cast<fabric::PortNumber>(node + 1), cables[node]->end(kSwitch));
-  fabric->forwarding().set(lid, static_cast<fabric::PortNumber>(node + 1));
-  EXPECT_EQ(cables[node]->plug(clock.now()), LinkRefusal::kNone);
+void TestFabric::plug(const TestFabricConfig& config) {
+  sim::SimFabricConfig cables{.switching = config.switching,
+                              .endnode_guid = node_guid(0),
+                              .endnodes = config.nodes,
+                              .far = config.far,
+                              .trunks = config.trunks,
+                              .receiver_rereads = config.receiver_rereads};
+  cables.refine = [&](uint32_t link, fabric::MemoryCableConfig& cable) {
+    if (link == 1 && config.node_lanes != 0) cable.ends[kNode].lanes = config.node_lanes;
+    if (config.node_credits != 0) cable.ends[kNode].credits_per_lane = config.node_credits;
+    if (link == 0 && config.first_is_a_switch) {
+      cable.ends[kNode].is_switch = true;
+      cable.ends[kNode].lid = cable.grant.lid = kLidNone;
+    }
+    cable.ring_slots = config.ring_slots;
+    cable.faults[kNode] = cable.faults[kSwitch] = config.faults;
+    cable.observer = traces[link].get();
+  };
+  cables_.emplace(cables, random);
+  EXPECT_EQ(cables_->start(clock.now()), LinkRefusal::kNone);
+  fabric = cables_->switch_at(0);
+  if (config.first_is_a_switch) fabric->forwarding().set(Lid(9), 1);
+  for (uint32_t i = 0; i < config.nodes; ++i)
+    nodes.push_back(std::make_unique<fabric::LinkCellPort>(cables_->endnode(i)));
+  step();
 }
 
 void TestFabric::join(const TestFabricConfig& config) {
-  std::vector<fabric::NodeEntry> entries;
-  for (uint32_t i = 0; i < config.nodes; ++i) {
-    entries.push_back({fmt::format("n{}", i), node_guid(i), Lid(static_cast<uint16_t>(i + 1))});
-  }
-  admission_ = std::make_unique<fabric::Admission>(*fabric, entries);
   const std::string path = dir_.path() + "/s";
-  std::string where = "ipc://" + path;
+  std::string where = (kind_ == LinkKind::kShm ? "shm:" : "ipc://") + path;
   if (kind_ == LinkKind::kTcp) where = fmt::format("tcp://127.0.0.1:{}", 20000 + getpid() % 20000);
-  if (kind_ == LinkKind::kShm) {
-    where = "shm:" + path;
-    acceptor_ = std::move(fabric::ShmAcceptor::create(path, *admission_).value());
-  } else {
-    fabric::ZmqAcceptorConfig listen;
-    listen.endpoints = {where};
-    listen.silence = kSilence;
-    acceptor_ = std::move(fabric::ZmqAcceptor::create(listen, *admission_).value());
-  }
+  std::vector<Guid> guids;
+  for (uint32_t i = 0; i < config.nodes; ++i) guids.push_back(node_guid(i));
+  box_.emplace(where, config.switching, nodes_with(guids), kSilence);
+  fabric = &box_->core;
   const uint32_t slot_bytes = kFlitHeaderBytes + cell_bytes_max(config.switching.link.cell_payload_bytes);
   for (uint32_t i = 0; i < config.nodes; ++i) {
-    fabric::LinkEndpointConfig endpoint;
-    endpoint.link = config.switching.link;
-    endpoint.link.guid = node_guid(i);
-    endpoint.endpoint = where;
-    endpoint.silence = kSilence;
-    connections_.push_back(std::move(fabric::connect_link(endpoint, random).value()));
+    connections_.push_back(std::move(fabric::connect_link(box_->endpoint(guids[i]), random).value()));
     probes_.push_back(std::make_unique<LinkProbe>(*traces[i], random, slot_bytes));
     probes_[i]->watch(kNode, connections_[i]->link());
-    probes_[i]->watch(kSwitch, admission_->engine(i));
+    probes_[i]->watch(kSwitch, box_->admission.engine(i));
     set_faults(i, kNode, config.faults);
     set_faults(i, kSwitch, config.faults);
     nodes.push_back(std::make_unique<fabric::LinkCellPort>(connections_[i]->link()));
@@ -176,15 +156,16 @@ void TestFabric::step(Duration by) {
   }
   settle();
   fabric->poll(clock.now());
+  if (cables_.has_value() && cables_->switches() > 1) cables_->switch_at(1)->poll(clock.now());
   settle();
 }
 
 void TestFabric::settle() {
-  if (acceptor_ == nullptr) return;
-  acceptor_->poll(clock.now());
+  if (!box_.has_value()) return;
+  box_->acceptor->poll(clock.now());
   if (kind_ == LinkKind::kShm || unsettled_) return;
   unsettled_ = !wait_until([&] {
-    acceptor_->poll(clock.now());
+    box_->acceptor->poll(clock.now());
     return std::all_of(probes_.begin(), probes_.end(), [](const auto& probe) { return probe->settled(); });
   });
   EXPECT_FALSE(unsettled_) << "ZeroMQ kept something";
@@ -197,20 +178,20 @@ void TestFabric::take(size_t node) {
 }
 
 fabric::LinkEngine& TestFabric::link(uint32_t node, uint32_t end) {
-  if (kind_ == LinkKind::kMem) return cables[node]->end(end);
-  return end == kNode ? connections_[node]->link() : admission_->engine(node);
+  if (kind_ == LinkKind::kMem) return cable(node).end(end);
+  return end == kNode ? connections_[node]->link() : box_->admission.engine(node);
 }
 
 void TestFabric::set_faults(uint32_t node, uint32_t from_end, const fabric::FlitFaults& faults) {
   if (kind_ == LinkKind::kMem) {
-    cables[node]->set_faults(from_end, faults);
+    cable(node).set_faults(from_end, faults);
   } else {
     probes_[node]->set_faults(from_end, faults);
   }
 }
 
 const fabric::FaultCounts& TestFabric::fault_counts(uint32_t node, uint32_t from_end) const {
-  return kind_ == LinkKind::kMem ? cables[node]->fault_counts(from_end)
+  return kind_ == LinkKind::kMem ? cables_->cable(node).fault_counts(from_end)
                                  : probes_[node]->fault_counts(from_end);
 }
 

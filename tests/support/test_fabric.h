@@ -1,22 +1,21 @@
 // tests/support/test_fabric.h -- one switch and N endnode cell ports in virtual time, over links of any kind:
-// memory cables, shared memory between two ends of one process, ZeroMQ over a Unix socket. The latter two
-// come up through the production acceptors and connectors.
+// memory cables (sim/fabric), shared memory between two ends of one process, ZeroMQ over a Unix socket. The
+// latter two come up through the production acceptors and connectors. Over memory cables there may be two
+// switches.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "fabric/carrier/link_connect.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/link/memory_link.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/switch.h"
+#include "sim/fabric/sim_fabric.h"
 #include "tests/support/flit_trace.h"
 #include "tests/support/link_probe.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_cells.h"
 
@@ -43,6 +42,8 @@ struct TestFabricConfig {
   fabric::SwitchConfig switching;
   uint32_t nodes = 2;  // node i has LID i + 1 and sits on port i + 1
   uint64_t seed = 1;
+  uint32_t far = 0;                // memory cables only: as in SimFabricConfig
+  uint32_t trunks = 0;             // memory cables only: as in SimFabricConfig; their links follow the nodes'
   uint32_t ring_slots = 0;         // memory cables only; 0: as many as links have
   bool receiver_rereads = false;   // memory cables only; see MemoryCableConfig
   uint32_t node_credits = 0;       // memory cables only: of every node, fewer than the switch offers
@@ -51,8 +52,14 @@ struct TestFabricConfig {
   fabric::FlitFaults faults;       // on every link, both ways
 };
 
-/// Small cells unless told otherwise.
-fabric::SwitchConfig small_switch(uint32_t flit_payload_bytes = 0, uint32_t credits = 32);
+/// Node 0 -- switch -- switch -- node 1. Link 2 joins the switches: its end 1 is at the first one.
+inline TestFabricConfig two_switches(uint32_t flit_payload_bytes, uint32_t trunks = 1) {
+  TestFabricConfig config;
+  config.switching = small_switch(flit_payload_bytes);
+  config.far = 2;
+  config.trunks = trunks;
+  return config;
+}
 
 /// Base of suites that run over every kind of link:
 /// INSTANTIATE_TEST_SUITE_P(Links, Suite, kEveryLink, link_name).
@@ -78,16 +85,6 @@ inline std::string link_name(const ::testing::TestParamInfo<LinkKind>& param_inf
 inline constexpr uint32_t kNode = 0;
 inline constexpr uint32_t kSwitch = 1;
 
-/// Sends if the port has room now.
-inline bool send_cell(fabric::LinkCellPort& port, const std::vector<std::byte>& cell) {
-  const VirtualLane vl = CellHead(cell.data()).vl();
-  std::byte* to = port.claim(vl, static_cast<uint32_t>(cell.size()));
-  if (to == nullptr) return false;
-  std::memcpy(to, cell.data(), cell.size());
-  port.commit(vl, static_cast<uint32_t>(cell.size()), cell_crc(cell));
-  return true;
-}
-
 /// Sends flit `index` of a cell past the cell port: on links with small flits a cell may come piece by piece.
 void send_flit(fabric::LinkEngine& from, const std::vector<std::byte>& cell, size_t index);
 
@@ -96,7 +93,7 @@ class TestFabric {
   explicit TestFabric(const TestFabricConfig& config);
   ~TestFabric();
 
-  /// One turn of everything: nodes, then the switch. Frozen nodes leave their cells in their links; lent ones
+  /// One turn of everything: nodes, then switches. Frozen nodes leave their cells in their links; lent ones
   /// are polled by whoever has them.
   void step(Duration by = 1us);
   void run(int steps, Duration by = 1us) {
@@ -110,6 +107,10 @@ class TestFabric {
     return send(node, make_cell(cell));
   }
 
+  /// A memory cable; the one of node `link`, or one between switches.
+  [[nodiscard]] fabric::MemoryCable& cable(size_t link) {
+    return cables_->cable(static_cast<uint32_t>(link));
+  }
   /// One end of the link of node `node`.
   [[nodiscard]] fabric::LinkEngine& link(uint32_t node, uint32_t end);
   void set_faults(uint32_t node, uint32_t from_end, const fabric::FlitFaults& faults);
@@ -132,9 +133,8 @@ class TestFabric {
 
   SeededRandom random;
   ManualClock clock;
-  std::vector<std::unique_ptr<FlitTrace>> traces;            // per link
-  std::vector<std::unique_ptr<fabric::MemoryCable>> cables;  // memory links only
-  std::unique_ptr<fabric::Switch> fabric;
+  std::vector<std::unique_ptr<FlitTrace>> traces;  // per link
+  fabric::Switch* fabric = nullptr;                // the first one
   std::vector<std::unique_ptr<fabric::LinkCellPort>> nodes;
   std::vector<std::vector<std::vector<std::byte>>> received;  // per node, in order
 
@@ -143,19 +143,19 @@ class TestFabric {
     bool frozen = false;
     bool lent = false;
   };
-  void add_cable(const TestFabricConfig& config, uint32_t node);
+  void plug(const TestFabricConfig& config);
   void join(const TestFabricConfig& config);
   void settle();
   void take(size_t node);
 
   std::vector<NodeState> nodes_;
+  std::optional<sim::SimFabric> cables_;
   // Links that are not memory cables, in the order of their making.
   LinkKind kind_;
   bool unsettled_ = false;  // the test has failed: no more waiting
   TempDir dir_;
   std::vector<std::unique_ptr<LinkProbe>> probes_;
-  std::unique_ptr<fabric::Admission> admission_;
-  std::unique_ptr<Pollable> acceptor_;
+  std::optional<SwitchBox> box_;
   std::vector<std::unique_ptr<fabric::LinkConnection>> connections_;
 };
 

@@ -4,7 +4,7 @@
 #include "fabric/link/faulty_cell_port.h"
 #include "tests/support/adapter_sides.h"
 #include "tests/support/requirement.h"
-#include "tests/support/two_switches.h"
+#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -18,20 +18,19 @@ using namespace std::chrono_literals;
 class FlitPath final : public AdapterSides {
  public:
   FlitPath() {
-    path.lent = true;
-    for (fabric::LinkCellPort* port : {path.host.get(), path.unit.get()}) {
-      slow_.push_back(std::make_unique<fabric::FaultyCellPort>(*port, path.random));
+    for (const uint32_t node : {0U, 1U}) {
+      slow_.push_back(std::make_unique<fabric::FaultyCellPort>(path.lend(node), path.random));
       slow_.back()->set_faults({.delay_ppm = 1'000'000, .delay_min = 100us, .delay_max = 100us});
       add_side(*slow_.back());
     }
   }
   ~FlitPath() override { remove_sides(); }
 
-  TwoSwitches path;
+  TestFabric path{two_switches(96)};
 
  private:
   [[nodiscard]] Instant now() const override { return path.clock.now(); }
-  void pass(Duration) override { path.turn(); }
+  void pass(Duration) override { path.step(2us); }
 
   std::vector<std::unique_ptr<fabric::FaultyCellPort>> slow_;
 };
@@ -54,7 +53,7 @@ TEST(SanFlitPath, SAN_FLIT_07_a_send_of_512_bytes_between_two_adapters) {
   EXPECT_EQ(path.side(1).bytes_at(0, 512), path.side(0).bytes_at(0, 512));
   for (uint32_t link = 0; link < 3; ++link) {
     const FlitTrace& trace = *path.path.traces[link];
-    const uint32_t to_unit = link == 2 ? 1 : 0;
+    const uint32_t to_unit = link == 0 ? 0 : 1;
     EXPECT_EQ(trace.count(to_unit, FlitKind::kData), 8U) << "two frames of four flits, link " << link;
     EXPECT_EQ(trace.count(1 - to_unit, FlitKind::kData), 2U) << "two ACK frames of one flit, link " << link;
     EXPECT_EQ(trace.count(1 - to_unit, FlitKind::kAck), 1U) << "for the eight, link " << link;

@@ -138,7 +138,7 @@ TEST(SanPaths, SAN_XPORT_05_no_request_fails_when_the_switch_or_a_link_of_one_pa
         ASSERT_EQ(near.adapter->query_qp(*qps[0]).path_mig_state, PathMigState::kArmed);
         cut = true;
         paths.first_is_dead = first_cut == 0;
-        for (uint32_t node = first_cut; node < 2; ++node) paths.fabrics[0]->cables[node]->unplug();
+        for (uint32_t node = first_cut; node < 2; ++node) paths.fabrics[0]->cable(node).unplug();
       }
       paths.run(1, 100us);
     }

@@ -49,7 +49,7 @@ TEST_F(SanCascade, SAN_SW_01_cascaded_switches_forward_by_dlid_and_change_nothin
 TEST_F(SanCascade, SAN_NODE_01_switches_in_a_row_neither_make_nor_swallow_frames) {
   covers("SAN-NODE-01");
   expect_both_ways(1, 300);
-  for (const Box* box : {s1.get(), s2.get()}) {
+  for (const SwitchBox* box : {s1.get(), s2.get()}) {
     uint64_t in = 0;
     uint64_t out = 0;
     for (const PortNumber port : {PortNumber{1}, PortNumber{2}}) {

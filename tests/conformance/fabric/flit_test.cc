@@ -5,7 +5,6 @@
 
 #include "tests/support/requirement.h"
 #include "tests/support/test_fabric.h"
-#include "tests/support/two_switches.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -193,16 +192,15 @@ TEST_P(SanFlit, SAN_FLIT_06_contention_slows_and_loses_nothing) {
 
 TEST(SanFlitPath, SAN_FLIT_07_worked_example) {
   covers("SAN-FLIT-07");
-  TwoSwitches path;
+  TestFabric path(two_switches(96));
   // A 512-byte Send: two frames.
   for (uint32_t i = 0; i < 2; ++i) {
-    TwoSwitches::send(*path.host,
-                      make_cell({.dlid = Lid(2), .slid = Lid(1), .number = i, .payload_bytes = 256}));
+    ASSERT_TRUE(path.send(0, TestCell{.dlid = Lid(2), .number = i, .payload_bytes = 256}));
   }
-  for (int i = 0; i < 50; ++i) path.turn();
-  EXPECT_EQ(path.at_unit, 2U);
+  path.run(50, 2us);
+  EXPECT_EQ(path.received[1].size(), 2U);
   for (uint32_t link = 0; link < 3; ++link) {
-    const uint32_t toward_unit = link == 2 ? 1 : 0;
+    const uint32_t toward_unit = link == 0 ? 0 : 1;
     EXPECT_EQ(path.traces[link]->count(toward_unit, FlitKind::kData), 8U) << "link " << link;
     EXPECT_EQ(path.traces[link]->count(toward_unit), 8U) << "link " << link;
     EXPECT_EQ(path.traces[link]->count(1 - toward_unit, FlitKind::kAck), 1U) << "link " << link;
@@ -211,14 +209,13 @@ TEST(SanFlitPath, SAN_FLIT_07_worked_example) {
   }
   // One ACK frame for each of them.
   for (uint32_t i = 0; i < 2; ++i) {
-    const TestCell ack{
-        .dlid = Lid(1), .slid = Lid(2), .number = i, .payload_bytes = 0, .opcode = Opcode::kAck};
-    TwoSwitches::send(*path.unit, make_cell(ack));
+    const TestCell ack{.dlid = Lid(1), .number = i, .payload_bytes = 0, .opcode = Opcode::kAck};
+    ASSERT_TRUE(path.send(1, ack));
   }
-  for (int i = 0; i < 50; ++i) path.turn();
-  EXPECT_EQ(path.at_host, 2U);
+  path.run(50, 2us);
+  EXPECT_EQ(path.received[0].size(), 2U);
   for (uint32_t link = 0; link < 3; ++link) {
-    const uint32_t toward_host = link == 2 ? 0 : 1;
+    const uint32_t toward_host = link == 0 ? 1 : 0;
     EXPECT_EQ(path.traces[link]->count(toward_host, FlitKind::kData), 2U) << "link " << link;
     EXPECT_EQ(path.traces[link]->count(toward_host), 2U) << "link " << link;
     EXPECT_EQ(path.traces[link]->count(1 - toward_host, FlitKind::kAck), 1U) << "link " << link;

@@ -281,13 +281,13 @@ TEST_F(FaultLaws, a_rule_for_an_endnode_ends_with_its_link) {
 
 TEST_F(FaultLaws, a_rule_can_wait_for_its_endnode) {
   const Guid one = fabric_.link(1, kSwitch).params().peer_guid;
-  fabric_.cables[1]->unplug();
+  fabric_.cable(1).unplug();
   fabric_.run(5, 10us);
   EXPECT_EQ(fabric_.fabric->port_of(one), kPortNone);
   set({.kind = FaultKind::kCut, .port = kPortNone, .guid = one, .lasts = 500ms});
   fabric_.run(1000, 1ms);
   EXPECT_EQ(faults().rules()[0].matched, 0U) << "it is for nobody else";
-  ASSERT_EQ(fabric_.cables[1]->plug(fabric_.clock.now()), LinkRefusal::kNone);
+  ASSERT_EQ(fabric_.cable(1).plug(fabric_.clock.now()), LinkRefusal::kNone);
   fabric_.run(5, 10us);
   EXPECT_EQ(faults().rules()[0].rule.port, 2U);
   EXPECT_NEAR(static_cast<double>(offer(1)), 500, 25) << "its time begins with the endnode";

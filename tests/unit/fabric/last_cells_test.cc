@@ -1,10 +1,6 @@
 // A process that ends right after it has sent: over shared memory its last cells still go on.
 #include <gtest/gtest.h>
 
-#include "fabric/carrier/link_connect.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -12,59 +8,34 @@ namespace weft::test {
 using namespace fabric;
 namespace {
 
-/// An endnode that can end.
-struct Ending {
-  Ending(const std::string& endpoint, Guid guid, RandomSource& random) {
-    LinkEndpointConfig config;
-    config.link = small_switch().link;
-    config.link.guid = guid;
-    config.endpoint = endpoint;
-    link = std::move(connect_link(config, random).value());
-    port = std::make_unique<LinkCellPort>(link->link());
-  }
-  std::unique_ptr<LinkConnection> link;
-  std::unique_ptr<LinkCellPort> port;
-};
-
 TEST(LastCells, of_an_endnode_that_has_ended_are_still_passed_on) {
   ManualClock clock;
   TempDir dir;
   SeededRandom random(1);
-  Switch fabric(small_switch());
-  Admission admission(fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}});
-  const auto acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", admission).value());
-  auto sender = std::make_unique<Ending>("shm:" + dir.path() + "/s.sock", Guid(0xA), random);
-  Ending receiver("shm:" + dir.path() + "/s.sock", Guid(0xB), random);
+  SwitchBox box("shm:" + dir.path() + "/s.sock", small_switch(), nodes_with({Guid(0xA), Guid(0xB)}));
+  auto sender = std::make_unique<Station>(box.endpoint(Guid(0xA)), random);
+  Station receiver(box.endpoint(Guid(0xB)), random);
   const auto turn_of_switch = [&] {
     clock.advance(1ms);
-    acceptor->poll(clock.now());
-    fabric.poll(clock.now());
+    box.poll(clock.now());
   };
   for (int turns = 0; turns < 50; ++turns) {
     turn_of_switch();
-    for (Ending* node : {sender.get(), &receiver}) {
-      node->port->poll(clock.now());
-      node->port->flush(clock.now());
-    }
+    for (Station* node : {sender.get(), &receiver}) node->poll(clock.now());
   }
-  ASSERT_TRUE(sender->port->up() && receiver.port->up());
+  ASSERT_TRUE(sender->port.up() && receiver.port.up());
 
-  const std::vector<std::byte> cell = make_cell({.dlid = Lid(2)});
-  const auto bytes = static_cast<uint32_t>(cell.size());
-  std::byte* to = sender->port->claim(VirtualLane(0), bytes);
-  ASSERT_NE(to, nullptr);
-  std::memcpy(to, cell.data(), cell.size());
-  sender->port->commit(VirtualLane(0), bytes, cell_crc(cell));
-  sender->port->flush(clock.now());
+  ASSERT_TRUE(sender->send({.dlid = Lid(2)}));
+  sender->port.flush(clock.now());
   sender.reset();
   clock.advance(1s);  // the switch has slept, and looks for its peers first
   turn_of_switch();
   turn_of_switch();
-  receiver.port->poll(clock.now());
-  EXPECT_EQ(receiver.port->receive().size(), 1U);
+  receiver.poll(clock.now());
+  EXPECT_EQ(receiver.received.size(), 1U);
   // And then the link is gone.
   for (int turns = 0; turns < 100; ++turns) turn_of_switch();
-  EXPECT_NE(admission.engine(0).state(), LinkState::kUp);
+  EXPECT_NE(box.admission.engine(0).state(), LinkState::kUp);
 }
 
 /// Node 1 takes nothing: its link is full, and three cells of node 0 wait in the switch.
@@ -92,7 +63,7 @@ TEST(LastCells, that_wait_for_a_busy_output_go_on_when_their_sender_has_gone) {
   for (const uint32_t flit_payload_bytes : {0U, 96U}) {
     Crowded at(flit_payload_bytes);
     ASSERT_EQ(at.waiting, 3U);
-    at.fabric.cables[0]->unplug();
+    at.fabric.cable(0).unplug();
     at.fabric.run(100);
     EXPECT_EQ(at.fabric.fabric->cells_held(), at.waiting) << "they keep waiting";
     at.fabric.freeze(1, false);
@@ -107,9 +78,9 @@ TEST(LastCells, of_an_old_link_give_up_their_buffers_to_the_next) {
   for (const uint32_t flit_payload_bytes : {0U, 96U}) {
     Crowded at(flit_payload_bytes);
     ASSERT_EQ(at.waiting, 3U);
-    at.fabric.cables[0]->unplug();
+    at.fabric.cable(0).unplug();
     at.fabric.run(100);
-    EXPECT_EQ(at.fabric.cables[0]->plug(at.fabric.clock.now()), LinkRefusal::kNone);
+    EXPECT_EQ(at.fabric.cable(0).plug(at.fabric.clock.now()), LinkRefusal::kNone);
     at.fabric.run(2000);
     EXPECT_EQ(at.fabric.count(1, SwitchPortCounter::kDropLinkReset), at.waiting);
     EXPECT_EQ(at.fabric.fabric->cells_held(), 0U);
@@ -132,7 +103,7 @@ TEST(LastCells, an_unfinished_one_goes_alone) {
   Crowded at(96);
   const std::vector<std::byte> cell = make_cell({.dlid = Lid(2), .payload_bytes = 200});
   for (size_t flit = 0; flit < 2; ++flit, at.fabric.run(10)) send_flit(at.fabric.link(0, kNode), cell, flit);
-  at.fabric.cables[0]->unplug();
+  at.fabric.cable(0).unplug();
   at.fabric.run(100);
   at.fabric.freeze(1, false);
   at.fabric.run(1000);

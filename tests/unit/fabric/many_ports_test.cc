@@ -90,10 +90,10 @@ TEST(ManyPorts, a_link_that_rests_wakes_for_what_comes_and_goes) {
   for (const auto& cells : fabric.received) arrived += static_cast<uint32_t>(cells.size());
   EXPECT_EQ(arrived, 40U);
   fabric.run(5, 1ms);
-  fabric.cables[3]->unplug();
+  fabric.cable(3).unplug();
   fabric.step();
   EXPECT_FALSE(fabric.fabric->port(4).up) << "a link that goes";
-  ASSERT_EQ(fabric.cables[3]->plug(fabric.clock.now()), LinkRefusal::kNone);
+  ASSERT_EQ(fabric.cable(3).plug(fabric.clock.now()), LinkRefusal::kNone);
   fabric.step();
   EXPECT_TRUE(fabric.fabric->port(4).up) << "and comes back";
   ASSERT_TRUE(fabric.send(0, {.dlid = Lid(4), .number = 99}));

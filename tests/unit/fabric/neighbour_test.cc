@@ -18,7 +18,7 @@ TEST_F(SwitchRow, sources_are_checked_where_cells_enter_the_fabric) {
   ASSERT_TRUE(a->send({.dlid = Lid(2), .slid = Lid(2)}));
   run(5);
   EXPECT_TRUE(b->received.empty());
-  EXPECT_EQ(s1->drops(1, SwitchPortCounter::kDropForeignSource), 1U);
+  EXPECT_EQ(s1->count(1, SwitchPortCounter::kDropForeignSource), 1U);
 }
 
 TEST_F(SwitchRow, a_neighbour_speaks_only_for_the_nodes_behind_it) {
@@ -42,7 +42,7 @@ TEST_F(SwitchRow, a_neighbour_speaks_only_for_the_nodes_behind_it) {
   ASSERT_TRUE(liar->send({.dlid = Lid(2), .slid = Lid(1), .number = 4}));
   run_both();
   EXPECT_EQ(b->received, std::vector<uint32_t>{4});
-  EXPECT_EQ(s2->drops(2, SwitchPortCounter::kDropReversePath), 3U);
+  EXPECT_EQ(s2->count(2, SwitchPortCounter::kDropReversePath), 3U);
   liar.reset();
   run(20);
   start_s1();
@@ -55,7 +55,7 @@ TEST_F(SwitchRow, a_cell_never_goes_back_to_the_switch_it_came_from) {
   s1->core.forwarding().set(Lid(9), 2);
   ASSERT_TRUE(a->send({.dlid = Lid(9), .slid = Lid(1)}));
   run(5);
-  EXPECT_EQ(s2->drops(2, SwitchPortCounter::kDropLoop), 1U);
+  EXPECT_EQ(s2->count(2, SwitchPortCounter::kDropLoop), 1U);
 }
 
 TEST_F(SwitchRow, a_frozen_node_is_given_up_by_the_switch_next_to_it) {
@@ -65,8 +65,8 @@ TEST_F(SwitchRow, a_frozen_node_is_given_up_by_the_switch_next_to_it) {
     }
     run(1);
   }
-  EXPECT_GT(s2->drops(2, SwitchPortCounter::kDropLifetime), 0U);
-  EXPECT_EQ(s1->drops(1, SwitchPortCounter::kDropLifetime), 0U) << "others behind s2 may be awake";
+  EXPECT_GT(s2->count(2, SwitchPortCounter::kDropLifetime), 0U);
+  EXPECT_EQ(s1->count(1, SwitchPortCounter::kDropLifetime), 0U) << "others behind s2 may be awake";
   b->frozen = false;
   run(50);
   expect_both_ways(1000, 50);

@@ -3,8 +3,6 @@
 
 #include <chrono>
 
-#include "fabric/link/link_cell_port.h"
-#include "fabric/link/memory_link.h"
 #include "fabric/switch/live_faults.h"
 #include "messages/multicast.h"
 #include "tests/support/test_fabric.h"
@@ -108,7 +106,7 @@ TEST(SwitchMulticast, an_endnode_that_cannot_be_reached_is_no_member) {
   TestFabricConfig config = fabric_of(4);
   config.node_lanes = 1;  // of node 1
   TestFabric fabric(config);
-  fabric.cables[3]->unplug();
+  fabric.cable(3).unplug();
   fabric.run(4);
   for (const uint8_t lane : {uint8_t{0}, uint8_t{2}}) {
     const uint64_t before = fabric.count(1, SwitchPortCounter::kCellsCopied);
@@ -135,64 +133,17 @@ TEST(SwitchMulticast, a_frozen_member_costs_the_others_nothing) {
 }
 
 /// Two switches with two links between them, an endnode at each; the second link is no route to anybody.
-struct Circle {
-  Circle() : first(small_switch(0)), second(small_switch(0)) {
-    for (uint32_t link = 0; link < 4; ++link) {
-      MemoryCableConfig config;
-      for (LinkConfig& end : config.ends) end = small_switch(0).link;
-      config.ends[0].guid = Guid(link + 1);
-      if (link < 2) config.ends[0].lid = Lid(static_cast<uint16_t>(link + 1));
-      cables.push_back(std::make_unique<MemoryCable>(config, random));
-      EXPECT_EQ(cables.back()->plug(clock.now()), LinkRefusal::kNone);
-    }
-    first.attach(1, cables[0]->end(1));
-    second.attach(1, cables[1]->end(1));
-    for (uint32_t link = 2; link < 4; ++link) {
-      first.attach(static_cast<PortNumber>(link), cables[link]->end(0));
-      second.attach(static_cast<PortNumber>(link), cables[link]->end(1));
-    }
-    first.forwarding().set(Lid(1), 1);
-    first.forwarding().set(Lid(2), 2);
-    second.forwarding().set(Lid(1), 2);
-    second.forwarding().set(Lid(2), 1);
-    for (const size_t node : {0U, 1U}) ports.push_back(std::make_unique<LinkCellPort>(cables[node]->end(0)));
-    run(4);
-  }
-  void run(int turns) {
-    for (int i = 0; i < turns; ++i) {
-      clock.advance(std::chrono::microseconds(2));
-      for (size_t node = 0; node < ports.size(); ++node) {
-        ports[node]->poll(clock.now());
-        const size_t got = ports[node]->receive().size();
-        received[node] += got;
-        if (got != 0) ports[node]->release();
-        ports[node]->flush(clock.now());
-      }
-      first.poll(clock.now());
-      second.poll(clock.now());
-    }
-  }
-
-  SeededRandom random{1};
-  ManualClock clock;
-  std::vector<std::unique_ptr<MemoryCable>> cables;
-  Switch first;
-  Switch second;
-  std::vector<std::unique_ptr<LinkCellPort>> ports;
-  std::array<size_t, 2> received{};
-};
-
 TEST(SwitchMulticast, no_copy_goes_in_a_circle_or_comes_twice) {
-  Circle circle;
+  TestFabric circle(two_switches(0, 2));
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(send_cell(*circle.ports[0], make_cell({.dlid = kGroup, .number = static_cast<uint32_t>(i)})));
+    ASSERT_TRUE(circle.send(0, TestCell{.dlid = kGroup, .number = static_cast<uint32_t>(i)}));
     circle.run(10);
   }
-  EXPECT_EQ(circle.received[0], 0U);
-  EXPECT_EQ(circle.received[1], 10U);
-  const uint64_t before = circle.first.port(2).counters.get(SwitchPortCounter::kCellsOut);
+  EXPECT_EQ(circle.received[0].size(), 0U);
+  EXPECT_EQ(circle.received[1].size(), 10U);
+  const uint64_t before = circle.count(3, SwitchPortCounter::kCellsOut);
   circle.run(100);
-  EXPECT_EQ(circle.first.port(2).counters.get(SwitchPortCounter::kCellsOut), before);
+  EXPECT_EQ(circle.count(3, SwitchPortCounter::kCellsOut), before);
 }
 
 }  // namespace

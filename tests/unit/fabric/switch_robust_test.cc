@@ -85,7 +85,7 @@ constexpr std::array kDrops{
     Drop{SwitchPortCounter::kDropNoRoute, [](TestFabric& at) { send_changed(at, 5, {99}); }},
     Drop{SwitchPortCounter::kDropPortDown,
          [](TestFabric& at) {
-           at.cables[1]->unplug();
+           at.cable(1).unplug();
            at.run(5);
            ASSERT_TRUE(at.send(0, TestCell{}));
          }},
@@ -139,7 +139,7 @@ constexpr std::array kDrops{
          [](TestFabric& at) {
            send_flit(at.link(0, kNode), make_cell({.payload_bytes = 256}), 0);
            at.run(5);
-           at.cables[0]->unplug();
+           at.cable(0).unplug();
          },
          in_small_flits},
     Drop{SwitchPortCounter::kDropPoisoned,
@@ -223,7 +223,7 @@ TEST(SwitchIngress, a_table_for_each_input_shows_the_way_back_from_the_output) {
 
 TEST(SwitchIngress, credit_of_dropped_cells_comes_back) {
   TestFabric fabric(fabric_of(2));
-  fabric.cables[1]->unplug();
+  fabric.cable(1).unplug();
   fabric.run(5);
   for (int i = 0; i < 20; ++i, fabric.run(30)) ASSERT_TRUE(fabric.send(0, TestCell{}));
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropPortDown), 20U);
@@ -306,7 +306,7 @@ TEST(SwitchPoison, a_cell_whose_sender_dies_is_ended_and_the_lane_goes_on) {
   ASSERT_TRUE(fabric.send(2, TestCell{.dlid = Lid(2), .payload_bytes = 256}));
   fabric.run(20);
   EXPECT_TRUE(fabric.received[1].empty());
-  fabric.cables[0]->unplug();
+  fabric.cable(0).unplug();
   fabric.run(50);
   EXPECT_EQ(fabric.nodes[1]->counters().get(CellPortCounter::kPoisoned), 1U);
   EXPECT_EQ(fabric.received[1].size(), 1U);
@@ -314,7 +314,7 @@ TEST(SwitchPoison, a_cell_whose_sender_dies_is_ended_and_the_lane_goes_on) {
   EXPECT_EQ(fabric.count(2, SwitchPortCounter::kPoisonOut), 1U);
   fabric.expect_conserved();
   // The sender returns as a new incarnation with all its credit.
-  EXPECT_EQ(fabric.cables[0]->plug(fabric.clock.now()), LinkRefusal::kNone);
+  EXPECT_EQ(fabric.cable(0).plug(fabric.clock.now()), LinkRefusal::kNone);
   fabric.run(2000);
   ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
   fabric.run(20);
@@ -326,9 +326,9 @@ TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_outp
   config.switching.link.cut_through = true;
   TestFabric fabric(config);
   begin_cell(fabric);
-  fabric.cables[1]->unplug();
+  fabric.cable(1).unplug();
   fabric.run(5);
-  EXPECT_EQ(fabric.cables[1]->plug(fabric.clock.now()), LinkRefusal::kNone);
+  EXPECT_EQ(fabric.cable(1).plug(fabric.clock.now()), LinkRefusal::kNone);
   fabric.run(2000);
   const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
   for (size_t flit = 1; flit < 4; ++flit) send_flit(fabric.link(0, kNode), cell, flit);
@@ -346,7 +346,7 @@ TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_outp
 TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
   TestFabric fabric(fabric_of(2, 96));
   begin_cell(fabric);
-  fabric.cables[0]->unplug();
+  fabric.cable(0).unplug();
   fabric.run(50);
   EXPECT_EQ(fabric.traces[1]->count(kSwitch, FlitKind::kData), 0U);
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropLinkReset), 1U);
@@ -378,7 +378,7 @@ TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) 
     fabric.step();
   }
   EXPECT_GT(fabric.fabric->cells_held(), 0U);
-  fabric.cables[1]->unplug();
+  fabric.cable(1).unplug();
   fabric.run(50);
   EXPECT_EQ(fabric.fabric->cells_held(), 0U);
   EXPECT_EQ(fabric.link(0, kNode).credits(VirtualLane(0)), 8U);
@@ -397,8 +397,8 @@ TEST(SwitchReset, a_new_link_gets_no_credit_of_the_old_one) {
   }
   EXPECT_GT(fabric.fabric->cells_held(), 0U);
   for (const size_t link : {size_t{0}, size_t{2}}) {
-    fabric.cables[link]->unplug();
-    EXPECT_EQ(fabric.cables[link]->plug(fabric.clock.now()), LinkRefusal::kNone);
+    fabric.cable(link).unplug();
+    EXPECT_EQ(fabric.cable(link).plug(fabric.clock.now()), LinkRefusal::kNone);
   }
   fabric.freeze(0, false);
   fabric.run(2000);
@@ -415,29 +415,28 @@ TEST(SwitchReset, traffic_survives_links_that_come_and_go) {
   TestFabricConfig config = fabric_of(3, 96, 16);
   config.switching.link.cut_through = true;
   TestFabric fabric(config);
+  const auto plug_all = [&] {
+    for (uint32_t link = 0; link < 3; ++link) {
+      if (fabric.cable(link).plugged()) continue;
+      EXPECT_EQ(fabric.cable(link).plug(fabric.clock.now()), LinkRefusal::kNone);
+    }
+  };
   for (int turn = 0; turn < 20'000; ++turn) {
     for (uint32_t from = 0; from < 3; ++from) {
       const Lid to(static_cast<uint16_t>(1 + fabric.random.below(3)));
       static_cast<void>(fabric.send(from, TestCell{.dlid = to, .payload_bytes = 256}));
     }
     const auto victim = static_cast<size_t>(fabric.random.below(3));
-    if (turn % 97 == 0) fabric.cables[victim]->unplug();
-    if (turn % 97 == 50) {
-      for (auto& cable : fabric.cables) {
-        if (cable->plugged()) continue;
-        EXPECT_EQ(cable->plug(fabric.clock.now()), LinkRefusal::kNone);
-      }
-    }
+    if (turn % 97 == 0) fabric.cable(victim).unplug();
+    if (turn % 97 == 50) plug_all();
     fabric.step(20us);
     fabric.expect_conserved();
   }
-  for (auto& cable : fabric.cables) {
-    if (cable->plugged()) continue;
-    EXPECT_EQ(cable->plug(fabric.clock.now()), LinkRefusal::kNone);
-  }
+  plug_all();
   fabric.run(3000, 10us);
   EXPECT_EQ(fabric.fabric->cells_held(), 0U);
-  for (auto& cable : fabric.cables) EXPECT_EQ(cable->end(kNode).credits(VirtualLane(0)), 16U);
+  for (uint32_t link = 0; link < 3; ++link)
+    EXPECT_EQ(fabric.cable(link).end(kNode).credits(VirtualLane(0)), 16U);
   for (const auto& node : fabric.received) {
     for (const std::vector<std::byte>& cell : node) {
       CellView view;

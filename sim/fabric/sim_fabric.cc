@@ -1,13 +1,16 @@
-#include "sim/sim_fabric.h"
+#include "sim/fabric/sim_fabric.h"
+
+#include <utility>
 
 namespace weft::sim {
 namespace {
 
-constexpr uint64_t kSwitchGuid = 0x5745'4654'5357'0000ULL;
-constexpr uint64_t kEndnodeGuid = 0x5745'4654'0000'0000ULL;
-
 fabric::PortNumber port_of(uint32_t link) noexcept {
   return static_cast<fabric::PortNumber>(link + 1);
+}
+
+Guid guid_after(Guid first, uint64_t number) noexcept {
+  return Guid(first.value() + number);
 }
 
 }  // namespace
@@ -15,7 +18,7 @@ fabric::PortNumber port_of(uint32_t link) noexcept {
 /// Adds the link's number to a flit, because a cable knows only its ends.
 class SimFabric::Watch final : public fabric::FlitObserver {
  public:
-  Watch(Observer& observer, uint32_t link) : observer_(observer), link_(link) {}
+  Watch(FabricObserver& observer, uint32_t link) : observer_(observer), link_(link) {}
   void on_flit(uint32_t from_end, std::span<const std::byte> flit) noexcept override {
     observer_.on_flit(link_ << 1 | from_end, flit);
   }
@@ -24,14 +27,15 @@ class SimFabric::Watch final : public fabric::FlitObserver {
   }
 
  private:
-  Observer& observer_;
+  FabricObserver& observer_;
   uint32_t link_;
 };
 
-SimFabric::SimFabric(const FabricPlan& plan, RandomSource& random, Observer& observer)
-    : plan_(plan), switches_(plan.switches()) {
-  links_.resize(plan.links());
-  for (uint32_t link = 0; link < links(); ++link) add_link(link, random, observer);
+SimFabric::SimFabric(SimFabricConfig config, RandomSource& random)
+    : config_(std::move(config)),
+      links_(config_.endnodes + config_.trunks),
+      switches_(config_.trunks == 0 ? 1 : 2) {
+  for (uint32_t link = 0; link < links(); ++link) add_link(link, random);
 }
 
 /// Switches are destroyed before the links that they use.
@@ -39,42 +43,51 @@ SimFabric::~SimFabric() {
   switches_.clear();
 }
 
-void SimFabric::add_link(uint32_t link, RandomSource& random, Observer& observer) {
+void SimFabric::add_link(uint32_t link, RandomSource& random) {
   LinkSlot& slot = links_[link];
-  slot.watch = std::make_unique<Watch>(observer, link);
   slot.endnode_lives = is_trunk(link);
   slot.lid = Lid(port_of(link));
   fabric::MemoryCableConfig config;
   for (uint32_t end = 0; end < 2; ++end) config.ends[end] = end_config(link, end);
   config.grant = {config.ends[0].lid, port_of(link), SubnetId(0)};
-  config.receiver_rereads = plan_.receiver_rereads;
-  config.observer = slot.watch.get();
+  config.receiver_rereads = config_.receiver_rereads;
+  if (config_.observer != nullptr) {
+    slot.watch = std::make_unique<Watch>(*config_.observer, link);
+    config.observer = slot.watch.get();
+  }
+  if (config_.refine) config_.refine(link, config);
   slot.cable = std::make_unique<fabric::MemoryCable>(config, random);
 }
 
 fabric::LinkConfig SimFabric::end_config(uint32_t link, uint32_t end) const {
-  fabric::LinkConfig config;
-  config.cell_payload_bytes = plan_.cell_payload_bytes;
-  config.flit_payload_bytes = plan_.flit_payload_bytes;
-  config.lanes = plan_.lanes;
-  config.credits_per_lane = plan_.credits_per_lane;
-  config.cut_through = plan_.cut_through;
+  fabric::LinkConfig config = config_.switching.link;
   config.is_switch = end == 1 || is_trunk(link);
-  config.guid =
-      Guid(config.is_switch ? kSwitchGuid + (is_trunk(link) ? 1 - end : 0) : kEndnodeGuid + link + 1);
-  if (!config.is_switch) config.lid = Lid(static_cast<uint16_t>(link + 1));
+  if (config.is_switch) {
+    config.guid = guid_after(config.guid, end == 1 ? upper(link) : 1);
+  } else {
+    config.guid = guid_after(config_.endnode_guid, link);
+    config.lid = Lid(port_of(link));
+  }
   return config;
 }
 
+LinkRefusal SimFabric::start(Instant now) {
+  for (uint32_t index = 0; index < switches(); ++index) start_switch(index);
+  LinkRefusal first = LinkRefusal::kNone;
+  for (uint32_t link = 0; link < links(); ++link) {
+    set_endnode_alive(link, true);
+    if (const LinkRefusal refusal = wire(link, now); first == LinkRefusal::kNone) first = refusal;
+  }
+  return first;
+}
+
 bool SimFabric::attached(uint32_t link, uint32_t index) const noexcept {
-  return is_trunk(link) || plan_.switch_of(link + 1) == index;
+  return is_trunk(link) || upper(link) == index;
 }
 
 void SimFabric::start_switch(uint32_t index) {
-  fabric::SwitchConfig config;
-  config.link = end_config(0, 1);
-  config.ports = links();
-  config.links_awake = 0;  // every idle link sleeps
+  fabric::SwitchConfig config = config_.switching;
+  config.link.guid = guid_after(config.link.guid, index);
   switches_[index] = std::make_unique<fabric::Switch>(config);
   fabric::Switch& made = *switches_[index];
   for (uint32_t link = 0; link < links(); ++link) {
@@ -85,7 +98,7 @@ void SimFabric::start_switch(uint32_t index) {
 
 /// Cells for the endnode at `link` leave this switch by that link, or by the link to the other switch.
 void SimFabric::forward(uint32_t index, uint32_t link) {
-  const uint32_t way = attached(link, index) ? link : plan_.endnodes;
+  const uint32_t way = attached(link, index) ? link : config_.endnodes;
   switches_[index]->forwarding().set(links_[link].lid, port_of(way));
 }
 
@@ -93,7 +106,7 @@ void SimFabric::rename(uint32_t link, Lid lid, bool other_guid) {
   LinkSlot& slot = links_[link];
   slot.lid = lid;
   if (other_guid) ++slot.guids;
-  slot.cable->rename(Guid(kEndnodeGuid + (slot.guids << 16) + link + 1), lid);
+  slot.cable->rename(guid_after(config_.endnode_guid, (slot.guids << 16) + link), lid);
   for (uint32_t index = 0; index < switches(); ++index)
     if (switches_[index] != nullptr) forward(index, link);
 }
@@ -132,9 +145,8 @@ bool SimFabric::switch_disturbed(uint32_t index) const noexcept {
 }
 
 bool SimFabric::carries(uint32_t link) noexcept {
-  const uint32_t upper = is_trunk(link) ? 0 : plan_.switch_of(link + 1);
-  return links_[link].cable->end(0).state() == fabric::LinkState::kUp && switches_[upper] != nullptr &&
-         switches_[upper]->port(port_of(link)).up;
+  const fabric::Switch* at = switches_[upper(link)].get();
+  return endnode(link).state() == fabric::LinkState::kUp && at != nullptr && at->port(port_of(link)).up;
 }
 
 }  // namespace weft::sim
