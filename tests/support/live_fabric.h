@@ -8,9 +8,7 @@
 #include <thread>
 
 #include "base/loop_runner.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
-#include "fabric/switch/zmq_acceptor.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -20,16 +18,7 @@ namespace weft::test {
 class LiveFabric {
  public:
   explicit LiveFabric(LinkKind wanted = LinkKind::kShm)
-      : kind(wanted),
-        core(small_switch()),
-        admission(core, {{"a", Guid(0x1001), Lid(1)}, {"b", Guid(0x1002), Lid(2)}}) {
-    if (kind == LinkKind::kShm) {
-      acceptor = std::move(fabric::ShmAcceptor::create(dir.path() + "/s", admission).value());
-    } else {
-      fabric::ZmqAcceptorConfig config;
-      config.endpoints = {endpoint()};
-      acceptor = std::move(fabric::ZmqAcceptor::create(config, admission).value());
-    }
+      : kind(wanted), box(endpoint(), small_switch(), nodes_with({Guid(0x1001), Guid(0x1002)})) {
     start();
   }
   ~LiveFabric() { stop(); }
@@ -39,8 +28,8 @@ class LiveFabric {
   void start() {
     runner = std::make_unique<LoopRunner>(clock,
                                           LoopConfig{.spin = {}, .sleep_max = std::chrono::milliseconds(20)});
-    runner->add(*acceptor);
-    runner->add(core);
+    runner->add(*box.acceptor);
+    runner->add(box.core);
     thread = std::thread([this] { runner->run(); });
   }
   /// The switch stands still until start().
@@ -50,11 +39,7 @@ class LiveFabric {
     thread.join();
   }
   [[nodiscard]] fabric::LinkEndpointConfig endpoint_of(uint64_t guid) const {
-    fabric::LinkEndpointConfig config;
-    config.link = small_switch().link;
-    config.link.guid = Guid(guid);
-    config.endpoint = endpoint();
-    return config;
+    return box.endpoint(Guid(guid));
   }
   [[nodiscard]] std::string endpoint() const {
     return (kind == LinkKind::kShm ? "shm:" : "ipc://") + dir.path() + "/s";
@@ -63,9 +48,7 @@ class LiveFabric {
   LinkKind kind;
   MonotonicClock clock;
   TempDir dir;
-  fabric::Switch core;
-  fabric::Admission admission;
-  std::unique_ptr<Pollable> acceptor;
+  SwitchBox box;
 
  private:
   std::unique_ptr<LoopRunner> runner;

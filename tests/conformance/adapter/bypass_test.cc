@@ -5,16 +5,12 @@
 
 #include <csignal>
 
-#include "fabric/carrier/link_connect.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
 #include "tests/support/adapter_sides.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/requirement.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/system_call_filter.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -28,36 +24,24 @@ constexpr uint64_t kBatch = 40;
 /// Two adapters around a switch over shared memory, like two processes of a fabric.
 class ShmSides final : public AdapterSides {
  public:
-  ShmSides() : core(small_switch()), admission(core, {{"a", Guid(1), Lid(1)}, {"b", Guid(2), Lid(2)}}) {
-    acceptor = std::move(fabric::ShmAcceptor::create(dir.path() + "/s", admission).value());
-    for (uint64_t i = 0; i < 2; ++i) {
-      fabric::LinkEndpointConfig config;
-      config.link = small_switch().link;
-      config.link.guid = Guid(i + 1);
-      config.endpoint = "shm:" + dir.path() + "/s";
-      links.push_back(std::move(fabric::connect_link(config, random).value()));
-      ports.push_back(std::make_unique<fabric::LinkCellPort>(links.back()->link()));
-      add_side(*ports.back());
-    }
-    for (int turn = 0; turn < 2000 && !(ports[0]->up() && ports[1]->up()); ++turn) run(1, 1ms);
-    EXPECT_TRUE(ports[0]->up() && ports[1]->up());
+  ShmSides() {
+    for (Station* station : {&a, &b}) add_side(station->port);
+    for (int turn = 0; turn < 2000 && !(a.port.up() && b.port.up()); ++turn) run(1, 1ms);
+    EXPECT_TRUE(a.port.up() && b.port.up());
   }
   ~ShmSides() override { remove_sides(); }
 
   ManualClock clock;
   SeededRandom random{1};
   TempDir dir;
-  fabric::Switch core;
-  fabric::Admission admission;
-  std::unique_ptr<fabric::ShmAcceptor> acceptor;
-  std::vector<std::unique_ptr<fabric::LinkConnection>> links;
-  std::vector<std::unique_ptr<fabric::LinkCellPort>> ports;
+  SwitchBox box{"shm:" + dir.path() + "/s", small_switch(), nodes_with({Guid(1), Guid(2)})};
+  Station a{box.endpoint(Guid(1)), random};
+  Station b{box.endpoint(Guid(2)), random};
 
  private:
   [[nodiscard]] Instant now() const override { return clock.now(); }
   void pass(Duration step) override {
-    acceptor->poll(clock.now());
-    core.poll(clock.now());
+    box.poll(clock.now());
     clock.advance(step);
   }
 };
@@ -68,7 +52,7 @@ class Bypass : public ::testing::Test {
   void turn() {
     sides.clock.advance(Duration(1));
     for (PairSide& side : sides.sides) side.adapter->poll(sides.clock.now());
-    sides.core.poll(sides.clock.now());
+    sides.box.core.poll(sides.clock.now());
   }
   uint64_t take(int side) {
     std::array<WorkCompletion, kBatch> got;

@@ -14,13 +14,11 @@
 #include "adapter/bring_up.h"
 #include "base/log.h"
 #include "base/net/driver_half.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
-#include "fabric/switch/switch.h"
 #include "hca/hca.h"
 #include "node/endnode.h"
 #include "tca/tca.h"
 #include "tests/support/requirement.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
 
 namespace weft::test {
@@ -64,13 +62,6 @@ class RunningAdapters : public ::testing::Test {
   /// Builds an Hca and a Tca, or two Tcas.
   explicit RunningAdapters(bool with_host = true) {
     log_setup("test", LogLevel::kError);
-    fabric::SwitchConfig switching;
-    switching.ports = 2;
-    switching.link.guid = Guid(0x5);
-    fabric = std::make_unique<fabric::Switch>(switching);
-    const std::vector<fabric::NodeEntry> entries{{"host", Guid(0x11), Lid(1)}, {"unit", Guid(0x22), Lid(2)}};
-    admission = std::make_unique<fabric::Admission>(*fabric, entries);
-    acceptor = std::move(fabric::ShmAcceptor::create(dir.path() + "/s", *admission).value());
     std::unique_ptr<RunningAdapter> first = std::make_unique<tca::Tca>(Guid(0x11), ends[0].random);
     if (with_host) first = std::make_unique<hca::Hca>(Guid(0x11), ends[0].random);
     auto tca = std::make_unique<tca::Tca>(Guid(0x22), ends[1].random);
@@ -84,6 +75,12 @@ class RunningAdapters : public ::testing::Test {
     connect({});
   }
 
+  static fabric::SwitchConfig switching() {
+    fabric::SwitchConfig config;
+    config.ports = 2;
+    config.link.guid = Guid(0x5);
+    return config;
+  }
   [[nodiscard]] node::EndnodeSpec spec_of(uint64_t guid, uint16_t lid) const {
     node::EndnodeSpec out;
     out.guid = Guid(guid);
@@ -108,8 +105,7 @@ class RunningAdapters : public ::testing::Test {
         const uint32_t count = end.cq == nullptr ? 0 : end.adapter().poll_cq(*end.cq, got);
         end.completions.insert(end.completions.end(), got.begin(), got.begin() + count);
       }
-      acceptor->poll(clock.now());
-      fabric->poll(clock.now());
+      box->poll(clock.now());
       clock.advance(step);
     }
   }
@@ -162,9 +158,8 @@ class RunningAdapters : public ::testing::Test {
 
   ManualClock clock;
   TempDir dir;
-  std::unique_ptr<fabric::Switch> fabric;
-  std::unique_ptr<fabric::Admission> admission;
-  std::unique_ptr<fabric::ShmAcceptor> acceptor;
+  std::unique_ptr<SwitchBox> box = std::make_unique<SwitchBox>("shm:" + dir.path() + "/s", switching(),
+                                                               nodes_with({Guid(0x11), Guid(0x22)}));
   std::array<End, 2> ends{End{1}, End{2}};
   std::array<RunningAdapter*, 2> running{};
 };
@@ -188,7 +183,7 @@ TEST_F(RunningUnits, SAN_NODE_03_units_send_write_and_read_with_no_host_in_the_f
   covers("SAN-NODE-03");
   EXPECT_EQ(from_first, from_second);
   EXPECT_GE(from_first[0][0], 20'000U / 4096 + 9'000 / 4096 + 1) << "cut into cells";
-  EXPECT_EQ(fabric->ports(), 2U) << "there is no further endnode";
+  EXPECT_EQ(box->core.ports(), 2U) << "there is no further endnode";
 }
 
 /// A driver half that posts one frame for the other side in its next turn.
@@ -221,8 +216,7 @@ TEST_F(RunningAdapters, what_a_driver_half_posts_leaves_in_the_same_turn) {
   run(20);
   half.ready = true;
   EXPECT_GT(here.node->poll(clock.now()), 1) << "the frame and its cell";
-  acceptor->poll(clock.now());
-  fabric->poll(clock.now());
+  box->poll(clock.now());
   there.node->poll(clock.now());
   std::array<WorkCompletion, 2> got;
   ASSERT_EQ(there.adapter().poll_cq(*there.cq, got), 1U) << "without another turn of the sender";
@@ -260,13 +254,10 @@ TEST_F(RunningAdapters, a_link_that_goes_is_logged) {
   ends[0].node.reset();  // like a host that dies
   ends[0].cq = nullptr;
   for (int turn = 0; turn < 50; ++turn) {
-    acceptor->poll(clock.now());
-    fabric->poll(clock.now());
+    box->poll(clock.now());
     clock.advance(1ms);
   }
-  acceptor.reset();
-  admission.reset();
-  fabric.reset();
+  box.reset();
   for (int turn = 0; turn < 50; ++turn) {
     ends[1].node->poll(clock.now());
     clock.advance(10ms);

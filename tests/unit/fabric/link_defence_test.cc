@@ -24,11 +24,10 @@
 #include "fabric/carrier/unix_socket.h"
 #include "fabric/carrier/zmq_connector.h"
 #include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
-#include "fabric/switch/zmq_acceptor.h"
 #include "tests/support/requirement.h"
 #include "tests/support/rescue.h"
 #include "tests/support/stranger.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_fabric.h"
 
@@ -36,9 +35,9 @@ namespace weft::test {
 using namespace fabric;
 namespace {
 
-struct Door {
-  Switch fabric{small_switch()};
-  Admission admission{fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}}};
+struct Door : SwitchBox {
+  explicit Door(const std::string& where)
+      : SwitchBox(where, small_switch(), nodes_with({Guid(0xA), Guid(0xB)})) {}
 };
 
 TEST(LinkDefence, a_unix_socket_tells_another_user_and_the_switch_counts_and_closes) {
@@ -46,8 +45,7 @@ TEST(LinkDefence, a_unix_socket_tells_another_user_and_the_switch_counts_and_clo
   if (geteuid() != 0) GTEST_SKIP() << "acting as another user needs root";
   const TempDir dir;
   const std::string path = dir.path() + "/s.sock";
-  Door door;
-  const auto acceptor = std::move(ShmAcceptor::create(path, door.admission).value());
+  Door door("shm:" + path);
   open_to_all(dir, path);
   LinkConfig link = small_switch().link;
   link.guid = Guid(0xA);
@@ -61,7 +59,7 @@ TEST(LinkDefence, a_unix_socket_tells_another_user_and_the_switch_counts_and_clo
   ManualClock clock;
   for (int i = 0; i < 20; ++i) {
     clock.advance(10ms);
-    acceptor->poll(clock.now());
+    door.acceptor->poll(clock.now());
   }
   EXPECT_EQ(door.admission.counters().get(AdmissionCounter::kForeignUser), 1U);
   EXPECT_EQ(door.admission.counters().get(AdmissionCounter::kHellos), 0U) << "what it says is not read";
@@ -105,10 +103,7 @@ TEST(LinkDefence, an_ipc_endpoint_closes_connections_of_another_user) {
 #endif
   const TempDir dir;
   const std::string path = dir.path() + "/z";
-  Door door;
-  ZmqAcceptorConfig config;
-  config.endpoints = {"ipc://" + path};
-  const auto acceptor = std::move(ZmqAcceptor::create(config, door.admission).value());
+  const Door door("ipc://" + path);
   open_to_all(dir, path);
   const auto first_bytes = [&] {
     const UniqueFd guest(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -220,7 +215,6 @@ TEST_F(HostileSwitch, memory_that_could_shrink_or_is_no_memfd_is_not_mapped) {
 class HostileEndnode : public ::testing::Test {
  protected:
   void SetUp() override {
-    acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", door.admission).value());
     socket = std::move(connect_unix(dir.path() + "/s.sock").value());
     LinkConfig link = small_switch().link;
     link.guid = Guid(0xA);
@@ -241,8 +235,7 @@ class HostileEndnode : public ::testing::Test {
   void run(int steps) {
     for (int i = 0; i < steps; ++i) {
       clock.advance(10ms);
-      acceptor->poll(clock.now());
-      door.fabric.poll(clock.now());
+      door.poll(clock.now());
     }
   }
   [[nodiscard]] LinkEngine& end() { return door.admission.engine(0); }
@@ -270,8 +263,7 @@ class HostileEndnode : public ::testing::Test {
 
   TempDir dir;
   ManualClock clock{};
-  Door door;
-  std::unique_ptr<ShmAcceptor> acceptor;
+  Door door{"shm:" + dir.path() + "/s.sock"};
   UniqueFd socket;
   Packet welcome;
   std::optional<SharedRegion> region;
@@ -282,11 +274,10 @@ TEST_F(HostileEndnode, cannot_make_the_switch_wait_for_a_wake_up) {
   let_descriptors_block();
   EXPECT_TRUE(returns_by_itself(
       [&] {
-        static_cast<void>(door.fabric.prepare_sleep());
-        door.fabric.finish_sleep();
-        acceptor->finish_sleep();
-        acceptor->poll(clock.now());
-        door.fabric.poll(clock.now());
+        static_cast<void>(door.core.prepare_sleep());
+        door.core.finish_sleep();
+        door.acceptor->finish_sleep();
+        door.poll(clock.now());
       },
       [&] { free_the_switch(); }));
   EXPECT_EQ(end().state(), LinkState::kUp);
@@ -332,7 +323,7 @@ TEST_F(HostileEndnode, cannot_keep_the_switch_awake_by_what_it_leaves_unread) {
   }
   run(10);
   std::vector<pollfd> fds;
-  door.fabric.wait_fds(fds);
+  door.core.wait_fds(fds);
   ASSERT_FALSE(fds.empty());
   EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0) << "the loop would never sleep";
   EXPECT_EQ(end().state(), LinkState::kUp);
@@ -346,24 +337,23 @@ TEST_F(HostileEndnode, cannot_keep_the_switch_awake_by_what_it_leaves_unread) {
 TEST(LinkDefence, guests_that_have_to_wait_do_not_keep_the_switch_awake) {
   covers("DECISIONS-4");
   const TempDir dir;
-  Door door;
-  const auto acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", door.admission).value());
+  Door door("shm:" + dir.path() + "/s.sock");
   std::vector<UniqueFd> guests;
   for (int i = 0; i < 17; ++i) guests.push_back(std::move(connect_unix(dir.path() + "/s.sock").value()));
   ManualClock clock;
   clock.advance(10s);
-  acceptor->poll(clock.now());
+  door.acceptor->poll(clock.now());
   std::vector<pollfd> fds;
-  acceptor->wait_fds(fds);
+  door.acceptor->wait_fds(fds);
   ASSERT_EQ(fds.size(), 17U) << "the links, the guests that were let in, who say nothing, and not the door";
   EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0);
-  EXPECT_LE(acceptor->deadline(), clock.now() + 200ms) << "and the switch looks again soon";
+  EXPECT_LE(door.acceptor->deadline(), clock.now() + 200ms) << "and the switch looks again soon";
   clock.advance(1100ms);
-  acceptor->poll(clock.now());
+  door.acceptor->poll(clock.now());
   clock.advance(10ms);
-  acceptor->poll(clock.now());
+  door.acceptor->poll(clock.now());
   fds.clear();
-  acceptor->wait_fds(fds);
+  door.acceptor->wait_fds(fds);
   EXPECT_EQ(fds.size(), 3U) << "the door, the links, and the last guest";
 }
 

@@ -3,13 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "fabric/carrier/link_connect.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
 #include "tests/support/script_carrier.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -17,21 +13,9 @@ namespace {
 
 class ApartLink : public ::testing::Test {
  protected:
-  ApartLink()
-      : fabric(small_switch()), admission(fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}}) {
-    acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", admission).value());
-  }
-  std::unique_ptr<LinkSupervisor> connector() {
-    LinkEndpointConfig config;
-    config.link = small_switch().link;
-    config.link.guid = Guid(0xA);
-    config.endpoint = "shm:" + dir.path() + "/s.sock";
-    return std::move(make_connector(config, random).value());
-  }
   void turn_of_switch() {
     clock.advance(1ms);
-    acceptor->poll(clock.now());
-    fabric.poll(clock.now());
+    box.poll(clock.now());
   }
   void turn_of_path() {
     port.poll(clock.now());
@@ -51,11 +35,7 @@ class ApartLink : public ::testing::Test {
     }
   }
   void send_cell() {
-    const std::vector<std::byte> cell = make_cell({.dlid = Lid(2)});
-    std::byte* to = port.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-    ASSERT_NE(to, nullptr);
-    std::memcpy(to, cell.data(), cell.size());
-    port.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+    ASSERT_TRUE(test::send_cell(port, make_cell({.dlid = Lid(2)})));
     port.flush(clock.now());
   }
   static bool is_ready(const Sleeper& sleeper) {
@@ -67,12 +47,10 @@ class ApartLink : public ::testing::Test {
   TempDir dir;
   SeededRandom random{1};
   ManualClock clock;
-  Switch fabric;
-  Admission admission;
-  std::unique_ptr<ShmAcceptor> acceptor;
+  SwitchBox box{"shm:" + dir.path() + "/s.sock", small_switch(), nodes_with({Guid(0xA), Guid(0xB)})};
   WakeList wakes{1};
   LinkEngine engine;
-  LinkUpkeep upkeep{engine, connector(), wakes};
+  LinkUpkeep upkeep{engine, std::move(make_connector(box.endpoint(Guid(0xA)), random).value()), wakes};
   LinkCellPort port{engine};
 };
 
@@ -91,22 +69,22 @@ TEST_F(ApartLink, notes_a_peer_that_sleeps_and_leaves_the_waking_to_its_owner) {
   run(20);
   ASSERT_TRUE(port.up());
   EXPECT_TRUE(wakes.empty());
-  while (!fabric.prepare_sleep()) fabric.poll(clock.now());
+  while (!box.core.prepare_sleep()) box.core.poll(clock.now());
   send_cell();
   ASSERT_FALSE(wakes.empty());
-  EXPECT_FALSE(is_ready(*acceptor)) << "nobody has woken it yet";
+  EXPECT_FALSE(is_ready(*box.acceptor)) << "nobody has woken it yet";
   wakes.take()->ring();
-  EXPECT_TRUE(is_ready(*acceptor));
+  EXPECT_TRUE(is_ready(*box.acceptor));
   EXPECT_TRUE(wakes.empty());
 }
 
 /// Ringing for a link that is gone by then is allowed: the bell keeps the socket.
 TEST_F(ApartLink, a_wake_up_may_be_sent_after_the_link_has_gone) {
   run(20);
-  while (!fabric.prepare_sleep()) fabric.poll(clock.now());
+  while (!box.core.prepare_sleep()) box.core.poll(clock.now());
   send_cell();
   const std::shared_ptr<PeerBell> bell = wakes.take();
-  admission.engine(0).take_down();
+  box.admission.engine(0).take_down();
   EXPECT_TRUE(look());
   EXPECT_EQ(engine.state(), LinkState::kDown);
   bell->ring();
@@ -115,7 +93,7 @@ TEST_F(ApartLink, a_wake_up_may_be_sent_after_the_link_has_gone) {
 
 TEST_F(ApartLink, notices_a_switch_that_has_gone_only_when_it_looks) {
   run(20);
-  admission.engine(0).take_down();
+  box.admission.engine(0).take_down();
   for (int i = 0; i < 100; ++i) {
     clock.advance(1ms);
     turn_of_path();

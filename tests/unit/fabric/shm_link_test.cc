@@ -9,14 +9,10 @@
 #include <thread>
 
 #include "base/shared_region.h"
-#include "fabric/carrier/link_connect.h"
 #include "fabric/carrier/slot_ring.h"
 #include "fabric/carrier/unix_socket.h"
-#include "fabric/link/link_cell_port.h"
-#include "fabric/switch/admission.h"
-#include "fabric/switch/shm_acceptor.h"
+#include "tests/support/switch_box.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/test_fabric.h"
 
 namespace weft::test {
 using namespace fabric;
@@ -24,24 +20,14 @@ namespace {
 
 class ShmLink : public ::testing::Test {
  protected:
-  ShmLink()
-      : fabric(small_switch()), admission(fabric, {{"a", Guid(0xA), Lid(1)}, {"b", Guid(0xB), Lid(2)}}) {
-    acceptor = std::move(ShmAcceptor::create(socket_path(), admission).value());
-  }
   std::string socket_path() const { return dir.path() + "/s.sock"; }
 
   std::unique_ptr<LinkConnection> join(uint64_t guid, uint16_t lid = 0) {
-    LinkEndpointConfig config;
-    config.link = small_switch().link;
-    config.link.guid = Guid(guid);
-    config.link.lid = Lid(lid);
-    config.endpoint = "shm:" + socket_path();
-    return std::move(connect_link(config, random).value());
+    return std::move(connect_link(box.endpoint(Guid(guid), Lid(lid)), random).value());
   }
   void step() {
     clock.advance(1ms);
-    acceptor->poll(clock.now());
-    fabric.poll(clock.now());
+    box.poll(clock.now());
     for (LinkCellPort* port : ports) {
       port->poll(clock.now());
       const std::span<const RxCell> cells = port->receive();
@@ -58,9 +44,10 @@ class ShmLink : public ::testing::Test {
   TempDir dir;
   SeededRandom random{1};
   ManualClock clock;
-  Switch fabric;
-  Admission admission;
-  std::unique_ptr<ShmAcceptor> acceptor;
+  SwitchBox box{"shm:" + socket_path(), small_switch(), nodes_with({Guid(0xA), Guid(0xB)})};
+  Switch& fabric = box.core;
+  Admission& admission = box.admission;
+  std::unique_ptr<Pollable>& acceptor = box.acceptor;
   std::vector<LinkCellPort*> ports;
   std::vector<std::vector<std::byte>> received;
 };
@@ -78,10 +65,7 @@ TEST_F(ShmLink, joins_and_carries_cells) {
   EXPECT_EQ(a->link().carrier_kind(), "shm");
   const std::vector<std::byte> cell = make_cell({});
   for (int i = 0; i < 1000; ++i) {
-    std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-    ASSERT_NE(to, nullptr);
-    std::memcpy(to, cell.data(), cell.size());
-    port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+    ASSERT_TRUE(send_cell(port_a, cell));
     run(2);
   }
   run(5);
@@ -107,12 +91,7 @@ TEST_F(ShmLink, a_sleeping_peer_is_not_woken_for_a_few_acknowledgements) {
   run(20);
   const std::vector<std::byte> cell = make_cell({});
   for (const auto& [cells, woken] : {std::pair(1, false), std::pair(4, false), std::pair(9, true)}) {
-    for (int i = 0; i < cells; ++i) {
-      std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-      ASSERT_NE(to, nullptr);
-      std::memcpy(to, cell.data(), cell.size());
-      port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
-    }
+    for (int i = 0; i < cells; ++i) ASSERT_TRUE(send_cell(port_a, cell));
     port_a.flush(clock.now());
     port_a.poll(clock.now());
     ASSERT_TRUE(port_a.prepare_sleep());
@@ -249,59 +228,44 @@ TEST_F(ShmLink, socket_needs_a_private_directory_and_no_living_listener) {
 class ManyShmLinks : public ::testing::Test {
  protected:
   static constexpr uint32_t kNodes = 100;
-  ManyShmLinks() : fabric(many()), admission(fabric, nodes()) {
-    acceptor = std::move(ShmAcceptor::create(dir.path() + "/s.sock", admission).value());
-    for (uint32_t i = 0; i < kNodes; ++i) {
-      LinkEndpointConfig config;
-      config.link = small_switch().link;
-      config.link.guid = Guid(0x100 + i);
-      config.endpoint = "shm:" + dir.path() + "/s.sock";
-      links.push_back(std::move(connect_link(config, random).value()));
-      ports.push_back(std::make_unique<LinkCellPort>(links.back()->link()));
-    }
+  ManyShmLinks() {
+    for (const Guid guid : guids()) nodes.push_back(std::make_unique<Station>(box.endpoint(guid), random));
   }
   static SwitchConfig many() {
     SwitchConfig config = small_switch();
     config.ports = kNodes;
     return config;
   }
-  static std::vector<NodeEntry> nodes() {
-    std::vector<NodeEntry> out;
-    for (uint32_t i = 0; i < kNodes; ++i)
-      out.push_back({"n" + std::to_string(i), Guid(0x100 + i), Lid(static_cast<uint16_t>(i + 1))});
+  static std::vector<Guid> guids() {
+    std::vector<Guid> out;
+    for (uint32_t i = 0; i < kNodes; ++i) out.emplace_back(0x100 + i);
     return out;
   }
   void turn_of_switch(Duration by) {
     clock.advance(by);
-    acceptor->poll(clock.now());
-    fabric.poll(clock.now());
+    box.poll(clock.now());
   }
-  uint32_t take(uint32_t node) {
-    ports[node]->poll(clock.now());
-    const auto count = static_cast<uint32_t>(ports[node]->receive().size());
-    if (count != 0) ports[node]->release();
-    ports[node]->flush(clock.now());
-    return count;
+  size_t take(uint32_t node) {
+    const size_t before = nodes[node]->received.size();
+    nodes[node]->poll(clock.now());
+    return nodes[node]->received.size() - before;
   }
   void send(uint32_t from, uint32_t to) {
     const auto lid = [](uint32_t node) { return Lid(static_cast<uint16_t>(node + 1)); };
-    ASSERT_TRUE(send_cell(*ports[from], make_cell({.dlid = lid(to), .slid = lid(from)})));
-    ports[from]->flush(clock.now());
+    ASSERT_TRUE(nodes[from]->send({.dlid = lid(to), .slid = lid(from)}));
+    nodes[from]->port.flush(clock.now());
   }
 
   TempDir dir;
   SeededRandom random{1};
   ManualClock clock;
-  Switch fabric;
-  Admission admission;
-  std::unique_ptr<ShmAcceptor> acceptor;
-  std::vector<std::unique_ptr<LinkConnection>> links;
-  std::vector<std::unique_ptr<LinkCellPort>> ports;
+  SwitchBox box{"shm:" + dir.path() + "/s.sock", many(), nodes_with(guids())};
+  std::vector<std::unique_ptr<Station>> nodes;
 };
 
 TEST_F(ManyShmLinks, idle_ones_cost_nothing_and_wake_with_their_first_cell) {
   const auto up = [&] {
-    return std::all_of(ports.begin(), ports.end(), [](const auto& port) { return port->up(); });
+    return std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node->port.up(); });
   };
   for (int i = 0; i < 2000 && !up(); ++i) {
     turn_of_switch(5ms);
@@ -310,8 +274,8 @@ TEST_F(ManyShmLinks, idle_ones_cost_nothing_and_wake_with_their_first_cell) {
   ASSERT_TRUE(up());
   for (int i = 0; i < 20; ++i) turn_of_switch(1ms);
   constexpr uint32_t kTurns = 500;
-  const uint64_t looks = fabric.looks();
-  uint32_t arrived = 0;
+  const uint64_t looks = box.core.looks();
+  size_t arrived = 0;
   for (uint32_t i = 0; i < kTurns; ++i) {
     send(0, 1);
     turn_of_switch(10us);
@@ -319,7 +283,7 @@ TEST_F(ManyShmLinks, idle_ones_cost_nothing_and_wake_with_their_first_cell) {
     take(0);
   }
   EXPECT_EQ(arrived, kTurns);
-  EXPECT_LE(fabric.looks() - looks, kTurns * (many().links_awake + 2)) << "of links that are awake only";
+  EXPECT_LE(box.core.looks() - looks, kTurns * (many().links_awake + 2)) << "of links that are awake only";
   for (uint32_t node = 10; node + 1 < kNodes; node += 2) {
     send(node, node + 1);
     turn_of_switch(20us);

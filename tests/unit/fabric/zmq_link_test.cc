@@ -80,13 +80,7 @@ class ZmqLink : public ::testing::Test {
     uint32_t sent = 0;
     received.clear();
     ASSERT_TRUE(until([&] {
-      while (sent < count) {
-        std::byte* to = from.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-        if (to == nullptr) break;
-        std::memcpy(to, cell.data(), cell.size());
-        from.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
-        ++sent;
-      }
+      while (sent < count && send_cell(from, cell)) ++sent;
       return received.size() == count;
     })) << received.size()
         << " of " << count;
@@ -115,11 +109,7 @@ TEST_F(ZmqLink, a_switch_does_not_sleep_while_a_burst_waits) {
   LinkCellPort port_a(a->link());
   ports = {&port_a};
   ASSERT_TRUE(until([&] { return port_a.up(); }));
-  const std::vector<std::byte> cell = make_cell({});
-  std::byte* to = port_a.claim(VirtualLane(0), static_cast<uint32_t>(cell.size()));
-  ASSERT_NE(to, nullptr);
-  std::memcpy(to, cell.data(), cell.size());
-  port_a.commit(VirtualLane(0), static_cast<uint32_t>(cell.size()), cell_crc(cell));
+  ASSERT_TRUE(send_cell(port_a, make_cell({})));
   port_a.flush(clock.now());
   const Instant end = clock.now() + 20s;
   while (acceptor->prepare_sleep() && clock.now() < end) std::this_thread::sleep_for(100us);

@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "tests/support/allocation_counter.h"
-#include "tests/support/shm_devices.h"
+#include "tests/support/linked_devices.h"
 #include "tests/support/system_call_filter.h"
 #include "tests/support/temp_dir.h"
 
@@ -24,7 +24,7 @@ TEST(ConsumerBypass, ten_thousand_posts_and_polls_enter_no_kernel_and_take_no_me
   ASSERT_GE(child, 0);
   if (child == 0) {
     // Made here: a child has no devices of its parent.
-    ShmDevices world(dir.path() + "/s");
+    LinkedDevices world("shm:" + dir.path() + "/s");
     if (!world.join() || !world.transfer(100)) _exit(1);
     if (!forbid_system_calls()) _exit(2);
     const uint64_t before = allocations();

@@ -129,7 +129,7 @@ TEST_F(LiveDevices, a_switch_that_goes_and_comes_is_noticed_and_nothing_is_lost)
   const auto qps = connected();
   ASSERT_EQ(b.recv(*qps[1], 1), Answer::kOk);
   fabric.stop();
-  fabric.admission.engine(0).take_down();
+  fabric.box.admission.engine(0).take_down();
   fabric.start();
   ASSERT_EQ(a.send(*qps[0], 1), Answer::kOk);
   std::vector<EventKind> kinds;
@@ -170,7 +170,7 @@ TEST_F(ZmqDevices, a_process_that_ends_waits_until_the_switch_has_its_last_cells
   const auto qps = connected();
   ASSERT_EQ(b.recv(*qps[1], 1), Answer::kOk);
   fabric.stop();
-  const auto& arrivals = fabric.admission.engine(0).lane(VirtualLane(0));
+  const auto& arrivals = fabric.box.admission.engine(0).lane(VirtualLane(0));
   const uint64_t before = arrivals.arrived();
   ASSERT_EQ(a.send(*qps[0], 1), Answer::kOk);
   EXPECT_FALSE(a.device.finish()) << "not for ever";

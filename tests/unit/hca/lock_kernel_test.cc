@@ -3,8 +3,6 @@
 // often enough for every table to grow, and the kernel itself shows it each of its system calls.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,14 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "hca/device_core.h"
 #include "hca/shared_queue.h"
 #include "messages/multicast.h"
 #include "tests/support/allocation_counter.h"
-#include "tests/support/shm_devices.h"
-#include "tests/support/system_call_filter.h"
-#include "tests/support/system_call_watch.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/watched_devices.h"
 
 namespace weft::test {
 using hca::Answer;
@@ -42,33 +36,24 @@ struct Report {
   uint64_t system_calls = 0;  // in all
 };
 
-Report* g_report = nullptr;
-std::vector<hca::DeviceLock*> g_locks;
+using Watched = WatchedDevices<Report>;
+Report*& g_report = Watched::report;
 
 Report::Step& step() {
   return g_report->steps[g_report->count];
 }
 
-/// There is one thread: a lock that is taken is its own.
-bool held() {
-  return std::any_of(g_locks.begin(), g_locks.end(), [](hca::DeviceLock* lock) {
-    if (!lock->try_lock()) return true;
-    lock->unlock();
-    return false;
-  });
-}
-
 void look_at_call(long number, const long long* /*arguments*/) {  // NOLINT(google-runtime-int)
   ++g_report->system_calls;
-  if (held()) step().system_call = number;
+  if (Watched::held()) step().system_call = number;
 }
 
 void look_at_memory(uint64_t bytes) {
-  if (held()) step().bytes += bytes;
+  if (Watched::held()) step().bytes += bytes;
 }
 
 void look_at_free() {
-  if (held()) ++step().frees;
+  if (Watched::held()) ++step().frees;
 }
 
 /// Runs `calls` as one step of the report; ends the process when something fails.
@@ -84,40 +69,12 @@ void run(const char* name, const std::function<bool()>& calls) {
   ++g_report->count;
 }
 
-hca::DeviceLock& lock_of(Consumer& at) {
-  return at.pd->context().core().lock;
-}
-
-class LockKernel : public ::testing::Test {
+class LockKernel : public Watched {
  protected:
-  void SetUp() override {
-#if defined(WEFT_DEEP_CHECKS)  // the sanitizer builds set it
-    GTEST_SKIP() << "a sanitizer's runtime enters the kernel by itself; the release build runs it";
-#elif !defined(__x86_64__)
-    GTEST_SKIP() << "no watch over system calls here";
-#endif
-    void* shared = mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(shared, MAP_FAILED);
-    g_report = new (shared) Report();
-  }
-  void TearDown() override {
-    if (g_report != nullptr) munmap(std::exchange(g_report, nullptr), sizeof(Report));
-  }
-  /// In a child, with the devices of a world whose links are up.
-  void in_child(const std::function<void(ShmDevices&)>& calls, bool joined = true) {
-    const TempDir dir;
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      ShmDevices world(dir.path() + "/s", 256);  // cells are put together from flits
-      if (joined && (!world.join() || !world.transfer(10))) _exit(1);
-      g_locks = {&lock_of(world.a), &lock_of(world.b)};
-      if (!watch_system_calls(look_at_call)) _exit(2);
-      calls(world);
-      _exit(0);
-    }
-    EXPECT_EQ(outcome_of(child), 0) << "after " << step().name.data()
-                                    << "; 1: no link; 2: no watch; 3: a call failed; 4: too many steps";
+  static void in_child(const std::function<void(LinkedDevices&)>& calls, bool joined = true) {
+    // Cells are put together from flits.
+    EXPECT_EQ(Watched::in_child("shm:", 256, look_at_call, calls, joined), 0)
+        << "after " << step().name.data() << "; 1: no link; 2: no watch; 3: a call failed; 4: too many steps";
   }
   static void expect_nothing_found() {
     EXPECT_GT(g_report->system_calls, 0U);
@@ -257,17 +214,17 @@ void join_groups(Consumer& at) {
 
 // ---- what it does with it --------------------
 
-void post_and_poll(ShmDevices& world) {
+void post_and_poll(LinkedDevices& world) {
   run("posts and polls", [&] { return world.transfer(500); });
   run("a peer that sleeps is woken", [&] {
     const uint64_t before = g_report->system_calls;
-    world.core.poll(world.clock.now());
-    if (!world.core.prepare_sleep()) return false;
+    world.box.core.poll(world.clock.now());
+    if (!world.box.core.prepare_sleep()) return false;
     const bool sent =
         world.b.recv(*world.qps[1], 1) == Answer::kOk && world.a.send(*world.qps[0], 1) == Answer::kOk;
-    world.core.finish_sleep();
-    world.acceptor->finish_sleep();
-    world.acceptor->poll(world.clock.now());  // hears the bell
+    world.box.core.finish_sleep();
+    world.box.acceptor->finish_sleep();
+    world.box.acceptor->poll(world.clock.now());  // hears the bell
     return sent && g_report->system_calls > before;
   });
   std::vector<hca::Qp*> qps(600);
@@ -295,7 +252,7 @@ void post_and_poll(ShmDevices& world) {
   });
 }
 
-void wait_for_events(ShmDevices& world) {
+void wait_for_events(LinkedDevices& world) {
   Consumer& b = world.b;
   run("an armed CQ, its event", [&] {
     static_cast<void>(fcntl(b.channel->fd(), F_SETFL, O_NONBLOCK));
@@ -308,7 +265,7 @@ void wait_for_events(ShmDevices& world) {
     Answer answer = Answer::kAgain;
     for (int i = 0; i < 100 && answer == Answer::kAgain; ++i) {
       world.clock.advance(10us);
-      world.core.poll(world.clock.now());
+      world.box.core.poll(world.clock.now());
       static_cast<void>(world.a.cq->poll(got));
       answer = b.channel->get_event(cq);
     }
@@ -331,7 +288,7 @@ void wait_for_events(ShmDevices& world) {
 }
 
 /// Many contexts with events that nobody has taken: more than one batch of deferred work.
-void leave_contexts(ShmDevices& world) {
+void leave_contexts(LinkedDevices& world) {
   run("contexts that end with what they have", [&] {
     std::vector<hca::Context*> contexts(30);
     for (hca::Context*& context : contexts) {
@@ -344,7 +301,7 @@ void leave_contexts(ShmDevices& world) {
       if (qp == nullptr || qp->attach_mcast(group(1), multicast_lid(group(1))) != Answer::kOk) return false;
       if (context->reg_mr(*pd, world.a.memory, adapter::Access::kLocalWrite).object == nullptr) return false;
     }
-    world.admission.engine(0).take_down();  // every context is told that the port has gone
+    world.box.admission.engine(0).take_down();  // every context is told that the port has gone
     hca::PortState state{.up = true};
     for (int i = 0; i < 100 && state.up; ++i) {
       world.clock.advance(10ms);
@@ -357,7 +314,7 @@ void leave_contexts(ShmDevices& world) {
 }
 
 TEST_F(LockKernel, is_not_entered_by_any_call_while_the_lock_is_held) {
-  in_child([](ShmDevices& world) {
+  in_child([](LinkedDevices& world) {
     make_everything(world.a);
     make_xrc(world.a);
     join_groups(world.a);
@@ -371,7 +328,7 @@ TEST_F(LockKernel, is_not_entered_by_any_call_while_the_lock_is_held) {
 }
 
 TEST_F(LockKernel, is_not_entered_when_a_link_comes_up) {
-  in_child([](ShmDevices& world) { run("a link comes up", [&] { return world.join(); }); }, false);
+  in_child([](LinkedDevices& world) { run("a link comes up", [&] { return world.join(); }); }, false);
   EXPECT_EQ(g_report->count, 1U);
   expect_nothing_found();
 }
@@ -400,7 +357,7 @@ void reach_limits(Consumer& at) {
       [&] { return make_until_refused<hca::XrcDomain>(one, [&] { return one.open_xrcd(); }); });
 }
 
-void ask_for_what_cannot_be(ShmDevices& world) {
+void ask_for_what_cannot_be(LinkedDevices& world) {
   Consumer& at = world.b;
   hca::Context& one = *at.context;
   run("objects in use",
@@ -426,7 +383,7 @@ void ask_for_what_cannot_be(ShmDevices& world) {
         return false;
     }
     for (int i = 0; i < 100 && at.cq->query().fill < 2; ++i) {
-      world.core.poll(world.clock.now());
+      world.box.core.poll(world.clock.now());
       hca::PortState state;
       if (at.device.query_port(1, state) != Answer::kOk) return false;
     }
@@ -440,7 +397,7 @@ void ask_for_what_cannot_be(ShmDevices& world) {
 
 /// Nothing is said of it but that it is refused, so nothing is put into words.
 TEST_F(LockKernel, is_not_entered_by_calls_that_are_refused) {
-  in_child([](ShmDevices& world) {
+  in_child([](LinkedDevices& world) {
     reach_limits(world.a);
     ask_for_what_cannot_be(world);
   });
@@ -451,7 +408,7 @@ TEST_F(LockKernel, is_not_entered_by_calls_that_are_refused) {
 /// Packets of many QPs at a time, each one's first: a turn of either side wants memory for more of them than
 /// there ever were.
 TEST_F(LockKernel, is_not_entered_when_a_turn_needs_more_memory_than_there_is) {
-  in_child([](ShmDevices& world) {
+  in_child([](LinkedDevices& world) {
     constexpr size_t kQps = 300;
     std::vector<hca::Qp*> near(kQps);
     for (hca::Qp*& qp : near) {
@@ -479,7 +436,7 @@ TEST_F(LockKernel, is_not_entered_when_a_turn_needs_more_memory_than_there_is) {
       size_t done = 0;
       for (int turns = 0; turns < 2000 && done < kQps; ++turns) {
         world.clock.advance(1us);
-        world.core.poll(world.clock.now());
+        world.box.core.poll(world.clock.now());
         std::array<adapter::WorkCompletion, 16> got;
         static_cast<void>(world.b.cq->poll(got));
         const int polled = world.a.cq->poll(got);
@@ -495,7 +452,7 @@ TEST_F(LockKernel, is_not_entered_when_a_turn_needs_more_memory_than_there_is) {
 }
 
 TEST_F(LockKernel, is_seen_where_it_is_entered) {
-  in_child([](ShmDevices& world) {
+  in_child([](LinkedDevices& world) {
     run("on purpose", [&] {
       const hca::Hold hold(world.a.pd->context().core());
       const auto memory = std::make_unique<std::array<char, 100>>();

@@ -108,7 +108,7 @@ TEST_F(Exit, waits_until_the_switch_has_what_was_sent_over_zeromq) {
 #endif
   if (endpoint != nullptr) return be_the_program();
   LiveFabric fabric(LinkKind::kZmq);
-  const auto& counters = fabric.admission.engine(0).counters();
+  const auto& counters = fabric.box.admission.engine(0).counters();
   uint64_t taken = 0;
   // It does not wait for ever: on a busy machine the switch may be back too late.
   for (int tries = 0; tries < 20 && taken < kFlits; ++tries) {
