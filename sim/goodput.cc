@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
-#include "adapter/queues/qp_rules.h"
+#include "adapter/bring_up.h"
 #include "base/check.h"
 #include "base/rng.h"
 #include "fabric/link/faulty_cell_port.h"
@@ -61,15 +61,7 @@ void bring_up(Side& side, const Side& peer) {
   attr.access = adapter::Access::kRemoteWrite;
   attr.dest_qpn = peer.adapter->qpn(*peer.qp);
   attr.dlid = peer.port.info().lid;
-  adapter::QpState from = adapter::QpState::kReset;
-  for (const adapter::QpState to :
-       {adapter::QpState::kInit, adapter::QpState::kRtr, adapter::QpState::kRts}) {
-    attr.state = to;
-    const uint32_t mask =
-        adapter::kQpAttrState | adapter::find_qp_rule(adapter::QpType::kRc, from, to)->required;
-    WEFT_CHECK(side.adapter->modify_qp(*side.qp, attr, mask) == adapter::ModifyResult::kOk, "a state");
-    from = to;
-  }
+  WEFT_CHECK(adapter::bring_up(*side.adapter, *side.qp, attr) == adapter::ModifyResult::kOk, "a QP comes up");
 }
 
 class Measurement {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "adapter/queues/qp_rules.h"
+#include "adapter/bring_up.h"
 #include "base/check.h"
 #include "fabric/window/process_device.h"
 
@@ -121,16 +121,8 @@ void DirectRig::bring_up(Side& side, size_t index, Qpn peer, Lid lid) {
   attr.dest_qpn = peer;
   attr.dlid = lid;
   attr.sq_psn = attr.rq_psn = Psn(1);
-  adapter::QpState from = adapter::QpState::kReset;
-  for (const adapter::QpState to :
-       {adapter::QpState::kInit, adapter::QpState::kRtr, adapter::QpState::kRts}) {
-    attr.state = to;
-    const uint32_t mask =
-        adapter::kQpAttrState | adapter::find_qp_rule(adapter::QpType::kRc, from, to)->required;
-    WEFT_CHECK(side.adapter->modify_qp(*side.qps[index], attr, mask) == adapter::ModifyResult::kOk,
-               "a QP comes up");
-    from = to;
-  }
+  WEFT_CHECK(adapter::bring_up(*side.adapter, *side.qps[index], attr) == adapter::ModifyResult::kOk,
+             "a QP comes up");
   WEFT_CHECK(side.adapter->uses_window(*side.qps[index]), "the QP uses its window");
 }
 

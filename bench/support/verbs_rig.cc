@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "adapter/bring_up.h"
 #include "base/check.h"
 
 namespace weft::bench {
@@ -38,10 +39,7 @@ VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, s
   config.send_cq = config.recv_cq = cq_;
   config.send_wqes = config.recv_wqes = kWqes;
   qp_ = adapter_.create_qp(config).value();
-  adapter::QpAttr attr;
-  attr.state = adapter::QpState::kInit;
-  attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
-  modify(attr, adapter::kQpAttrPkeyIndex | adapter::kQpAttrPort | adapter::kQpAttrAccess);
+  move_to(adapter::QpState::kInit, {});
   psn_ = Psn(static_cast<uint32_t>(random_.next()));
   VerbsName& own = exchange_.names[host ? 0 : 1];
   own.qpn = adapter_.qpn(*qp_).value();
@@ -51,23 +49,17 @@ VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, s
   own.valid.store(true);
 }
 
-void VerbsEnd::modify(const adapter::QpAttr& attr, uint32_t mask) {
-  const adapter::ModifyResult result = adapter_.modify_qp(*qp_, attr, mask | adapter::kQpAttrState);
+void VerbsEnd::move_to(adapter::QpState state, adapter::QpAttr attr) {
+  attr.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
+  const adapter::ModifyResult result = adapter::bring_up(adapter_, *qp_, attr, state);
   WEFT_CHECK(result == adapter::ModifyResult::kOk, std::string(to_string(result)).c_str());
 }
 
 void VerbsEnd::bring_up() {
-  adapter::QpAttr attr;
-  attr.state = adapter::QpState::kRtr;
-  attr.dlid = host_ ? kUnitLid : kHostLid;
-  attr.dest_qpn = Qpn(peer().qpn);
-  attr.rq_psn = Psn(peer().psn);
-  modify(attr, adapter::kQpAttrAddress | adapter::kQpAttrPathMtu | adapter::kQpAttrDestQpn |
-                   adapter::kQpAttrRqPsn | adapter::kQpAttrMaxDestRdAtomic | adapter::kQpAttrMinRnrTimer);
-  attr.state = adapter::QpState::kRts;
-  attr.sq_psn = psn_;
-  modify(attr, adapter::kQpAttrTimeout | adapter::kQpAttrRetryCount | adapter::kQpAttrRnrRetry |
-                   adapter::kQpAttrSqPsn | adapter::kQpAttrMaxRdAtomic);
+  move_to(adapter::QpState::kRts, {.dlid = host_ ? kUnitLid : kHostLid,
+                                   .rq_psn = Psn(peer().psn),
+                                   .sq_psn = psn_,
+                                   .dest_qpn = Qpn(peer().qpn)});
   exchange_.names[host_ ? 0 : 1].connected.store(true);
 }
 

@@ -53,7 +53,7 @@ class VerbsEnd {
   [[nodiscard]] bool stopped() const noexcept { return exchange_.stop.load(std::memory_order_relaxed); }
 
  private:
-  void modify(const adapter::QpAttr& attr, uint32_t mask);
+  void move_to(adapter::QpState state, adapter::QpAttr attr);
   void wait_for(const std::atomic<bool>& flag);
 
   VerbsExchange& exchange_;

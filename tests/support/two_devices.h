@@ -99,23 +99,29 @@ struct Consumer {
   hca::MemoryRegion* region = nullptr;
 };
 
-/// RESET to RTS, towards `peer` at `dlid`.
-inline hca::Answer bring_up(hca::Qp& qp, Qpn peer, Lid dlid) {
+/// From RESET to `target`, with the attributes of `attr` that the service needs.
+inline hca::Answer bring_up(hca::Qp& qp, adapter::QpType type, adapter::QpAttr attr,
+                            adapter::QpState target = adapter::QpState::kRts) {
   using namespace adapter;
-  QpAttr attr{.access = Access::kRemoteWrite | Access::kRemoteRead,
-              .dlid = dlid,
-              .rq_psn = Psn(5),
-              .sq_psn = Psn(5),
-              .dest_qpn = peer};
   QpState from = QpState::kReset;
   for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    if (to > target) break;
     attr.state = to;
-    const QpRule* rule = find_qp_rule(QpType::kRc, from, to);
-    const hca::Answer answer = qp.modify(attr, kQpAttrState | rule->required);
+    const hca::Answer answer = qp.modify(attr, kQpAttrState | find_qp_rule(type, from, to)->required);
     if (answer != hca::Answer::kOk) return answer;
     from = to;
   }
   return hca::Answer::kOk;
+}
+
+/// RESET to RTS, towards `peer` at `dlid`.
+inline hca::Answer bring_up(hca::Qp& qp, Qpn peer, Lid dlid) {
+  return bring_up(qp, adapter::QpType::kRc,
+                  {.access = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead,
+                   .dlid = dlid,
+                   .rq_psn = Psn(5),
+                   .sq_psn = Psn(5),
+                   .dest_qpn = peer});
 }
 
 inline void connect(hca::Qp& a, Lid lid_a, hca::Qp& b, Lid lid_b) {

@@ -12,6 +12,17 @@ namespace {
 class SanSw : public OverLinks {
  protected:
   bool head_leaves_alone(bool cut_through);
+  /// Four nodes on a switch with one table for all inputs, or one for each.
+  [[nodiscard]] TestFabricConfig tables(bool per_input) const {
+    TestFabricConfig config = fabric_of(4);
+    config.switching.table_per_input = per_input;
+    return config;
+  }
+  /// A further LID that leads to port 3.
+  static Lid aliased(TestFabric& fabric) {
+    fabric.fabric->forwarding().set(Lid(50), 3);
+    return Lid(50);
+  }
 };
 class SanNode : public OverLinks {
  protected:
@@ -70,11 +81,8 @@ TEST_P(SanSw, SAN_SW_04_each_port_has_an_engine_of_its_own_without_name) {
 TEST_P(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
   covers("SAN-SW-05");
   for (const bool per_input : {false, true}) {
-    TestFabricConfig config = fabric_of(4);
-    config.switching.table_per_input = per_input;
-    TestFabric fabric(config);
-    const Lid alias(50);
-    fabric.fabric->forwarding().set(alias, 3);
+    TestFabric fabric(tables(per_input));
+    const Lid alias = aliased(fabric);
     fabric.fabric->forwarding().set_for(1, alias, 2);
     EXPECT_EQ(fabric.fabric->forwarding().per_input(), per_input);
     for (int round = 0; round < 3; ++round) {
@@ -93,11 +101,8 @@ TEST_P(SanSw, SAN_SW_05_one_table_for_all_inputs_or_one_each) {
 TEST_P(SanSw, SAN_SW_05_the_output_does_not_depend_on_sender_or_load) {
   covers("SAN-SW-05");
   for (const bool per_input : {false, true}) {
-    TestFabricConfig config = fabric_of(4);
-    config.switching.table_per_input = per_input;
-    TestFabric fabric(config);
-    const Lid alias(50);
-    fabric.fabric->forwarding().set(alias, 3);
+    TestFabric fabric(tables(per_input));
+    const Lid alias = aliased(fabric);
     uint64_t sent = 0;
     const auto send_all = [&] {
       for (const uint32_t from : {0U, 1U, 3U}) {

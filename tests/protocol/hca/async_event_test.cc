@@ -72,12 +72,7 @@ TEST_F(AsyncEvents, tell_of_the_first_packet_in_rtr) {
   ASSERT_EQ(bring_up(*qb, qa->number(), Lid(1)), Answer::kOk);
   adapter::QpAttr attr{
       .access = adapter::Access::kRemoteWrite, .dlid = Lid(2), .rq_psn = Psn(5), .dest_qpn = qb->number()};
-  for (const auto& [from, to] : {std::pair{adapter::QpState::kReset, adapter::QpState::kInit},
-                                 {adapter::QpState::kInit, adapter::QpState::kRtr}}) {
-    attr.state = to;
-    const uint32_t required = adapter::find_qp_rule(adapter::QpType::kRc, from, to)->required;
-    ASSERT_EQ(qa->modify(attr, adapter::kQpAttrState | required), Answer::kOk);
-  }
+  ASSERT_EQ(bring_up(*qa, adapter::QpType::kRc, attr, adapter::QpState::kRtr), Answer::kOk);
   take();
   ASSERT_EQ(a().recv(*qa, 1), Answer::kOk);
   ASSERT_EQ(b().send(*qb, 2), Answer::kOk);

@@ -16,7 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using adapter::Access;
-using adapter::QpState;
 using adapter::QpType;
 using adapter::SendOpcode;
 using adapter::SendRegistration;
@@ -28,16 +27,7 @@ constexpr uint32_t kQkey = 0x1234;
 
 /// Brings an unconnected QP from RESET to RTS.
 Answer open_datagrams(hca::Qp& qp, QpType type) {
-  adapter::QpAttr attr{.qkey = kQkey, .sq_psn = Psn(7)};
-  QpState from = QpState::kReset;
-  for (const QpState to : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    attr.state = to;
-    const adapter::QpRule* rule = adapter::find_qp_rule(type, from, to);
-    const Answer answer = qp.modify(attr, adapter::kQpAttrState | rule->required);
-    if (answer != Answer::kOk) return answer;
-    from = to;
-  }
-  return Answer::kOk;
+  return bring_up(qp, type, {.qkey = kQkey, .sq_psn = Psn(7)});
 }
 
 class ConsumerServices : public TwoDevices {
