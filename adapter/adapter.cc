@@ -24,7 +24,7 @@ void ChannelAdapter::attach(fabric::CellPort& port) {
 
 void ChannelAdapter::attach(fabric::CellPort& port, uint8_t nic) {
   core_->engine.count(AdapterCounter::kAgentCalls);
-  WEFT_CHECK(core_->engine.tables.of_nic(nic).number() == nic, "no NIC with this number");
+  WEFT_CHECK(core_->engine.computer.of_nic(nic).number() == nic, "no NIC with this number");
   core_->attach(port, nic);
 }
 
@@ -51,8 +51,7 @@ Refusable<> ChannelAdapter::dealloc_pd(PdId pd) {
   if (!core_->srqs.pd_unused(pd) || core_->pd_qps[pd.value()] != 0)
     return Refusal{Reason::kBusy, "dealloc_pd: an SRQ or a QP still belongs to it"};
   core_->pds[pd.value()] = false;
-  core_->engine.memory.free_pd(pd);
-  for (const auto& list : core_->engine.more_memory) list->free_pd(pd);
+  core_->engine.computer.free_pd(pd);
   if (core_->engine.spaces != nullptr) core_->engine.spaces->free_pd(pd);
   return {};
 }
@@ -62,8 +61,8 @@ MemoryTable& ChannelAdapter::memory() noexcept {
 }
 
 MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
-  WEFT_CHECK(core_->engine.tables.of_nic(nic).number() == nic, "no NIC with this number");
-  return core_->engine.tables.of_nic(nic);
+  WEFT_CHECK(core_->engine.computer.of_nic(nic).number() == nic, "no NIC with this number");
+  return core_->engine.computer.of_nic(nic);
 }
 
 NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {

@@ -27,7 +27,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
     : config(wanted),
       random(source),
       memory(wanted.limits.keys, wanted.nics.empty() ? wanted.number : wanted.nics.front(), source,
-             wanted.limits.protection_domains + 1),
+             wanted.limits.protection_domains + 1, &computer),
       stash(wanted.limits.stash_cells, wanted.limits.stash_cells_per_qp),
       groups(wanted.limits.multicast_members),
       tx_chunks(wanted.limits.window_chunks, qps_max(wanted.limits)),
@@ -37,8 +37,7 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       qps(wanted.limits.queue_pairs),
       srqs(wanted.limits.shared_receive_queues) {
   notified.reset(wanted.limits.completion_queues);
-  memory.count_revisions_in(revision);
-  memory.report_calls_to(agent);
+  computer.report_calls_to(agent);
   if (wanted.nics.size() > 1) add_nics();
 }
 
@@ -47,20 +46,16 @@ void Engine::add_nics() {
   WEFT_CHECK(nics.size() <= kNicsMax, "a computer has at most 16 NICs");
   for (const uint8_t nic : nics.subspan(1)) {
     WEFT_CHECK(nic < kNicsMax && std::count(nics.begin(), nics.end(), nic) == 1, "numbers of NICs");
-    more_memory.push_back(
-        std::make_unique<MemoryTable>(config.limits.keys, nic, random, config.limits.protection_domains + 1));
-    more_memory.back()->count_revisions_in(revision);
-    more_memory.back()->report_calls_to(agent);
-    tables.add(*more_memory.back());
+    more_memory.push_back(std::make_unique<MemoryTable>(config.limits.keys, nic, random,
+                                                        config.limits.protection_domains + 1, &computer));
   }
-  for (const uint8_t nic : nics) tables.of_nic(nic).join(tables.all());
 }
 
 void Engine::use_port(QueuePair& qp, uint8_t port) noexcept {
   qp.port = port;
   if (more_memory.empty() || port > ports.size()) return;
-  MemoryTable* list = &tables.of_nic(ports[port - 1U]->nic());
-  if (std::exchange(qp.memory, list) != list) ++revision;
+  MemoryTable* list = &computer.of_nic(ports[port - 1U]->nic());
+  if (std::exchange(qp.memory, list) != list) computer.end_grants();
 }
 
 bool Engine::pd_unused(PdId pd) const noexcept {

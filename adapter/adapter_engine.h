@@ -19,7 +19,6 @@
 #include "adapter/limits.h"
 #include "adapter/memory/address_space.h"
 #include "adapter/memory/memory_table.h"
-#include "adapter/memory/nic_tables.h"
 #include "adapter/path.h"
 #include "adapter/port.h"
 #include "adapter/queues/completion_queue.h"
@@ -110,9 +109,8 @@ struct Engine {
   AdapterConfig config;
   RandomSource& random;
   MemoryAgent agent{*this};
-  uint64_t revision = 1;  // of all lists of keys (WindowTable::revision)
-  MemoryTable memory;     // of the first NIC, which most computers have alone
-  NicTables tables{memory};
+  ComputerMemory computer;                                // what the lists of keys of all NICs share
+  MemoryTable memory;                                     // of the first NIC, which most computers have alone
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
   KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterCore
   Ways* ways = nullptr;                                   // the same

@@ -30,7 +30,7 @@ KeyQuestions::~KeyQuestions() = default;
 
 void KeyQuestions::use_directory(KeyDirectory& directory) noexcept {
   directory_ = &directory;
-  for (const uint8_t nic : nics_) engine_.tables.of_nic(nic).report_ends_to(&directory);
+  for (const uint8_t nic : nics_) engine_.computer.of_nic(nic).report_ends_to(&directory);
 }
 
 bool KeyQuestions::has_nic(uint8_t nic) const noexcept {
@@ -216,13 +216,13 @@ void KeyQuestions::settle(uint8_t nic, uint32_t key, Answer answer) noexcept {
 
 std::optional<KeyList> KeyQuestions::list(uint8_t nic) noexcept {
   if (!has_nic(nic)) return std::nullopt;
-  return KeyList(engine_.tables.of_nic(nic));
+  return KeyList(engine_.computer.of_nic(nic));
 }
 
 void KeyQuestions::hand_over(uint8_t nic, const KeyEntry& key) noexcept {
   if (!has_nic(nic) || nic_of_key(key.key) == nic) return;
   bool taken = false;
-  static_cast<void>(with_memory([&] { taken = engine_.tables.of_nic(nic).adopt(key); }));
+  static_cast<void>(with_memory([&] { taken = engine_.computer.of_nic(nic).adopt(key); }));
   engine_.count(taken ? AdapterCounter::kKeysHandedOver : AdapterCounter::kKeyHoldFull);
   settle(nic, key.key, taken ? Answer::kHandedOver : Answer::kDropped);
 }
@@ -233,16 +233,17 @@ void KeyQuestions::declare_invalid(uint8_t nic, uint32_t key) noexcept {
 }
 
 void KeyQuestions::withdraw(uint8_t nic, uint32_t key) noexcept {
-  if (has_nic(nic) && engine_.tables.of_nic(nic).disown(key)) engine_.count(AdapterCounter::kKeysWithdrawn);
+  if (has_nic(nic) && engine_.computer.of_nic(nic).disown(key)) engine_.count(AdapterCounter::kKeysWithdrawn);
 }
 
 AccessFault KeyQuestions::invalidate(const Accessor& who, Rkey key) noexcept {
   const uint8_t nic = nic_of_key(key.value());
-  return has_nic(nic) ? engine_.tables.of_nic(nic).invalidate_for_peer(who, key) : AccessFault::kNotValid;
+  return has_nic(nic) ? engine_.computer.of_nic(nic).windows.invalidate_for_peer(who, key)
+                      : AccessFault::kNotValid;
 }
 
 void KeyQuestions::use_up(uint32_t key) noexcept {
-  if (has_nic(nic_of_key(key))) engine_.tables.of_nic(nic_of_key(key)).use_up(key);
+  if (has_nic(nic_of_key(key))) engine_.computer.of_nic(nic_of_key(key)).use_up(key);
 }
 
 }  // namespace weft::adapter

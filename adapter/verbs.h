@@ -171,7 +171,7 @@ enum class SendRegistration : uint8_t {
 
 /// A registration work request: turns a reserved entry into a region of the memory staged for it.
 struct RegisterRequest {
-  Lkey lkey{};        // of MemoryTable::reserve_mr() or stage()
+  Lkey lkey{};        // of Regions::reserve_mr() or stage()
   uint64_t addr = 0;  // first address as peers and work requests name it
   Access access = Access::kNone;
 };

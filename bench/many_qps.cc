@@ -43,7 +43,7 @@ struct Node {
     for (uint32_t i = 0; i < count; ++i) {
       const size_t at = size_t{i} * 64 % (kMemoryBytes - kRegionBytes);
       regions.push_back(
-          adapter.memory().reg_mr(pd, std::span(memory).subspan(at, kRegionBytes), rights).value());
+          adapter.memory().regions.reg_mr(pd, std::span(memory).subspan(at, kRegionBytes), rights).value());
     }
     QpConfig config{.pd = pd, .send_cq = cq, .recv_cq = cq};
     config.send_wqes = !is_host ? 1 : options.qps == 1 ? kWindow : std::max(4U, options.list);

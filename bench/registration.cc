@@ -31,10 +31,10 @@ Times measure(adapter::MemoryTable& table, std::span<std::byte> memory) {
   std::vector<adapter::MemoryRegion> batch(kBatch);
   for (uint32_t round = 0; round < kRounds; ++round) {
     const double start = seconds_now();
-    for (adapter::MemoryRegion& region : batch) region = table.reg_mr(kPd, memory, kRights).value();
+    for (adapter::MemoryRegion& region : batch) region = table.regions.reg_mr(kPd, memory, kRights).value();
     const double middle = seconds_now();
     for (const adapter::MemoryRegion& region : batch)
-      WEFT_CHECK(table.dereg_mr(region.lkey).ok(), "a region does not end");
+      WEFT_CHECK(table.regions.dereg_mr(region.lkey).ok(), "a region does not end");
     times.reg.push_back((middle - start) * 1e6 / kBatch);
     times.dereg.push_back((seconds_now() - middle) * 1e6 / kBatch);
   }
@@ -55,7 +55,8 @@ int run(int argc, char** argv) {
   adapter::MemoryTable table(adapter::kKeysMax, 0, random);
   std::vector<std::byte> memory(kRegionBytes);
   for (uint32_t i = 0; i < others; ++i)
-    WEFT_CHECK(table.reg_mr(kPd, memory, adapter::Access::kLocalWrite).ok(), "no room for the others");
+    WEFT_CHECK(table.regions.reg_mr(kPd, memory, adapter::Access::kLocalWrite).ok(),
+               "no room for the others");
   Times times = measure(table, memory);
   print_figure(fmt::format("deregistration_beside_{}", others), percentile(times.dereg, 0.5), "us");
   print_figure(fmt::format("registration_beside_{}", others), percentile(times.reg, 0.5), "us");

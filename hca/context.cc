@@ -149,7 +149,8 @@ Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
 Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> memory, adapter::Access access,
                                    const adapter::RegisterOptions& options) {
   return make<MemoryRegion>(
-      {&pd}, [&](auto&) { return core().adapter.memory().reg_mr(pd.id(), memory, access, options); }, pd);
+      {&pd}, [&](auto&) { return core().adapter.memory().regions.reg_mr(pd.id(), memory, access, options); },
+      pd);
 }
 
 Made<MemoryRegion> Context::reg_addresses(ProtectionDomain& pd, adapter::AddressKind kind, uint64_t address,
@@ -165,12 +166,12 @@ Made<MemoryRegion> Context::reg_addresses(ProtectionDomain& pd, adapter::Address
 
 Made<MemoryRegion> Context::reserve_mr(ProtectionDomain& pd, bool with_rkey) {
   return make<MemoryRegion>(
-      {&pd}, [&](auto&) { return core().adapter.memory().reserve_mr(pd.id(), with_rkey); }, pd);
+      {&pd}, [&](auto&) { return core().adapter.memory().regions.reserve_mr(pd.id(), with_rkey); }, pd);
 }
 
 Made<Window> Context::alloc_window(ProtectionDomain& pd, adapter::WindowKind kind) {
   return make<Window>(
-      {&pd}, [&](auto&) { return core().adapter.memory().alloc_window(pd.id(), kind); }, pd, kind);
+      {&pd}, [&](auto&) { return core().adapter.memory().windows.alloc_window(pd.id(), kind); }, pd, kind);
 }
 
 Made<AddressHandle> Context::create_ah(ProtectionDomain& pd, const adapter::AhAttr& attr) {

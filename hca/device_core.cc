@@ -66,7 +66,7 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
   adapter.report_lack(deferred.refill);
   adapter.report_failures(deferred.tell_failures);
   if (config.strict_memory) return;
-  for (uint8_t nic = 0; nic < config.nics; ++nic) adapter.memory(nic).tolerate_gone_memory(this);
+  adapter.memory().computer().tolerate_gone_memory(this);
 }
 
 void DeviceCore::attach(fabric::CellPort& port) {

@@ -20,7 +20,8 @@ Answer ProtectionDomain::release() noexcept {
 }
 
 Answer MemoryRegion::release() noexcept {
-  if (const auto ended = core().adapter.memory().dereg_mr(region_.lkey); !ended) return reason_of(ended);
+  if (const auto ended = core().adapter.memory().regions.dereg_mr(region_.lkey); !ended)
+    return reason_of(ended);
   --pd_->refs.users;
   return Answer::kOk;
 }
@@ -37,7 +38,7 @@ Answer MemoryRegion::rereg_now(const adapter::RegionChange& given, ProtectionDom
   const HoldToMake hold(device);
   adapter::RegionChange change = given;
   if (pd != nullptr) change.pd = pd->id();
-  Refusable<adapter::MemoryRegion> renewed = device.adapter.memory().rereg_mr(region_.lkey, change);
+  Refusable<adapter::MemoryRegion> renewed = device.adapter.memory().regions.rereg_mr(region_.lkey, change);
   if (!renewed) return reason_of(renewed);
   region_ = *renewed;
   if (pd == nullptr) return Answer::kOk;
@@ -51,7 +52,7 @@ Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
-  const Refusable<adapter::MemoryRegion> staged = device.adapter.memory().stage(region_.lkey, memory);
+  const Refusable<adapter::MemoryRegion> staged = device.adapter.memory().regions.stage(region_.lkey, memory);
   if (!staged) return reason_of(staged);
   region_ = staged.value();
   staged_addr_ = reinterpret_cast<uintptr_t>(memory.data());
@@ -60,7 +61,7 @@ Answer MemoryRegion::stage(std::span<std::byte> memory) noexcept {
 
 Answer Window::release() noexcept {
   // Fails if an unbind request has already destroyed the key (TPT-WQE-02); that is no error.
-  static_cast<void>(core().adapter.memory().dealloc_rkey(key_));
+  static_cast<void>(core().adapter.memory().windows.dealloc_rkey(key_));
   --pd_.refs.users;
   return Answer::kOk;
 }

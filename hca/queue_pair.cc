@@ -103,7 +103,7 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
   if (has(bind.access, adapter::Access::kZeroBased)) return Answer::kBindBadRights;
   Hold hold(device);
   adapter::MemoryTable& memory = device.adapter.memory();
-  const Rkey next = memory.promise_key(window.key());
+  const Rkey next = memory.windows.promise_key(window.key());
   if (next == Rkey()) return Answer::kTableFull;  // 255 binds of the window have not completed
   const adapter::SendRequest request{
       .wr_id = bind.wr_id,
@@ -119,7 +119,7 @@ Answer Qp::bind_window(Window& window, const WindowBind& bind, Rkey& key) noexce
     key = next;
     window.set_key(next);
   } else {
-    memory.withdraw_promise(window.key());
+    memory.windows.withdraw_promise(window.key());
   }
   device.caller_turn(hold.now());
   return answer;

@@ -38,7 +38,7 @@ Status MadQueuePair::create(Qpn wanted) {
   pd_ = pd.value();
   has_pd_ = true;
   const Refusable<adapter::MemoryRegion> region =
-      adapter_.memory().reg_mr(pd_, memory_, adapter::Access::kLocalWrite);
+      adapter_.memory().regions.reg_mr(pd_, memory_, adapter::Access::kLocalWrite);
   if (!region) return region.error();
   region_ = region.value();
   has_region_ = true;
@@ -77,7 +77,7 @@ void MadQueuePair::close() noexcept {
   if (qp_ != nullptr) (void)adapter_.destroy_qp(qp_);
   if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
   if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
-  if (has_region_) (void)adapter_.memory().dereg_mr(region_.lkey);
+  if (has_region_) (void)adapter_.memory().regions.dereg_mr(region_.lkey);
   if (has_pd_) (void)adapter_.dealloc_pd(pd_);
   qp_ = nullptr;
   send_cq_ = recv_cq_ = nullptr;

@@ -22,13 +22,13 @@ Refusable<adapter::MemoryRegion> SessionMemory::add(std::span<std::byte> memory,
     access = access | adapter::Access::kRemoteWrite;
     options.base_addr = (random_.next() & 0x3FFF'FFFF'FFFF'F000) | uint64_t{1} << 62;
   }
-  Refusable<adapter::MemoryRegion> region = adapter_.memory().reg_mr(pd_, memory, access, options);
+  Refusable<adapter::MemoryRegion> region = adapter_.memory().regions.reg_mr(pd_, memory, access, options);
   if (region) regions_.push_back(region->lkey);
   return region;
 }
 
 void SessionMemory::remove(Lkey lkey) noexcept {
-  (void)adapter_.memory().dereg_mr(lkey);
+  (void)adapter_.memory().regions.dereg_mr(lkey);
   std::erase(regions_, lkey);
 }
 

@@ -38,7 +38,7 @@ struct Side {
     pd = adapter->alloc_pd().value();
     cq = adapter->create_cq(2 * kPosted).value();
     region = adapter->memory()
-                 .reg_mr(pd, memory, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite)
+                 .regions.reg_mr(pd, memory, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite)
                  .value();
     qp = adapter
              ->create_qp(

@@ -49,7 +49,7 @@ enum class EntryType : uint8_t { kRegion = 0, kWindow = 1, kIscsiRegion = 2, kRe
 
 /// A granted remote access: the place of the bytes, and the key and binding that granted it.
 struct RemoteGrant {
-  std::byte* at = nullptr;  // null: the bytes lie in pages, which MemoryTable::visit_granted() finds
+  std::byte* at = nullptr;  // null: the bytes lie in pages, which AccessChecks::visit_granted() finds
   uint64_t room = 0;        // bytes from there to the end of the range that the key opens
   uint32_t entry = 0;
   uint32_t binding = 0;   // number of the bind; a key that is bound anew gives another grant

@@ -45,7 +45,7 @@ Refusable<> AddressSpaces::assign(PdId pd, ProcessId process, ProcessMode mode) 
   if (owners_.contains(pd))
     return Refusal{Reason::kTaken, "assign: the protection domain already belongs to a process"};
   if (mode == ProcessMode::kUser)
-    if (Refusable<> confined = table_.confine(pd); !confined) return confined.error();
+    if (Refusable<> confined = table_.regions.confine(pd); !confined) return confined.error();
   owners_.emplace(pd, Owner{process, mode});
   return {};
 }
@@ -66,7 +66,7 @@ void AddressSpaces::segment_table_update(ProcessId process, const Segment& segme
   const auto found = processes_.find(process);
   if (found == processes_.end()) return;  // not fetched yet: the fetch gets the new state
   found->second.segments[segment.id] = segment;
-  table_.end_grants();
+  table_.computer().end_grants();
 }
 
 Refusable<> AddressSpaces::map_local_page(uint64_t address, uint64_t bytes) {
@@ -88,7 +88,7 @@ void AddressSpaces::page_changed(const PageEntry& entry) {
   const auto found = pages_.find(entry.page);
   if (found == pages_.end()) return;
   found->second = entry;
-  table_.end_grants();
+  table_.computer().end_grants();
 }
 
 std::optional<uint64_t> AddressSpaces::to_virtual(ProcessId process, uint64_t effective) const noexcept {
@@ -166,8 +166,8 @@ Refusable<MemoryRegion> AddressSpaces::reg_addresses(PdId pd, AddressKind kind, 
   if (Refusable<> status = authorise(pd, kind, address, length); !status) return status.error();
   RegisterOptions named = options;
   if (!named.base_addr && !has(access, Access::kZeroBased)) named.base_addr = address;
-  return table_.reg_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address), length,
-                               access, named);
+  return table_.regions.reg_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address),
+                                       length, access, named);
 }
 
 Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind kind, uint64_t address,
@@ -175,8 +175,8 @@ Refusable<MemoryRegion> AddressSpaces::bind_rkey(PdId pd, Rkey key, AddressKind 
   if (kind == AddressKind::kPhysical)
     return Refusal{Reason::kBadOption, "bind_rkey: only effective and virtual addresses can be bound"};
   if (Refusable<> status = authorise(pd, kind, address, length); !status) return status.error();
-  return table_.bind_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address),
-                                {.window = key, .addr = address, .length = length, .access = access});
+  return table_.windows.bind_translated(pd, std::make_unique<SpaceTranslation>(*this, pd, kind, address),
+                                        {.window = key, .addr = address, .length = length, .access = access});
 }
 
 std::optional<PageFault> AddressSpaces::take_page_fault() noexcept {

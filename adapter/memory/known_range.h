@@ -14,7 +14,7 @@ namespace weft::adapter {
 class KnownRange {
  public:
   /// Place of `bytes` bytes at `address`. Null when the table must be asked: another key, bytes outside the
-  /// range, or a revocation since then (WindowTable::revision()).
+  /// range, or a revocation since then (ComputerMemory::revision()).
   [[nodiscard]] std::byte* find(uint32_t key, uint64_t address, uint64_t bytes,
                                 uint64_t revision) const noexcept {
     const uint64_t offset = address - start_;  // wraps to a huge value below the start
@@ -31,7 +31,7 @@ class KnownRange {
     const std::optional<TptEntry> region = memory.query(sge.lkey.value());
     if (at == nullptr || !region) return;
     *this = KnownRange(at - (sge.addr - region->start), region->start, region->length, sge.lkey.value(),
-                       memory.revision());
+                       memory.computer().revision());
   }
 
   KnownRange() = default;

@@ -234,6 +234,14 @@ bool TptEntries::disown(uint32_t key) noexcept {
   return true;
 }
 
+void TptEntries::use_up(uint32_t index) noexcept {
+  TableEntry& entry = entries_[index];
+  entry.valid = false;
+  entry.touched = true;
+  if (!entry.adopted) return end_elsewhere(index);
+  if (ends_ != nullptr) ends_->key_used(entry.region);
+}
+
 void TptEntries::tell_end(uint32_t index) noexcept {
   entries_[index].handed = false;
   if (ends_ != nullptr) ends_->key_ended(keys_.key_of(index));

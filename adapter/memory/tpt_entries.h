@@ -1,4 +1,4 @@
-// adapter/memory/tpt_entries.h -- the entries behind MemoryTable: their content, look-up by key, binding and
+// adapter/memory/tpt_entries.h -- the entries of a MemoryTable: their content, look-up by key, binding and
 // release. Internal to adapter/memory.
 #pragma once
 
@@ -208,10 +208,8 @@ class TptEntries {
     if (entries_[index].handed) [[unlikely]]
       tell_end(index);
   }
-  /// The one operation of a key that is not this NIC's was executed here.
-  void tell_used(uint32_t key) noexcept {
-    if (ends_ != nullptr) ends_->key_used(key);
-  }
+  /// The one operation of a key was executed: it serves no more, at no NIC.
+  void use_up(uint32_t index) noexcept;
   /// Checks a to d: valid, type, PD, instance. Unbound windows are not valid.
   AccessFault admit(PdId pd, uint32_t key, EntryType type, Admitted& out) const noexcept {
     const uint32_t index = present(key);

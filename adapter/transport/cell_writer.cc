@@ -127,7 +127,7 @@ AccessFault CellWriter::check_list(PdId pd, std::span<const Sge> list, AccessKin
   for (const Sge& sge : list) {
     std::byte* at = nullptr;
     if (sge.length == 0) continue;
-    const AccessFault fault = engine_.tables.of(sge.lkey.value()).check_local(pd, sge, kind, at);
+    const AccessFault fault = engine_.computer.of(sge.lkey.value()).checks.check_local(pd, sge, kind, at);
     if (fault == AccessFault::kNone) continue;
     engine_.faults.add(fault);
     return fault;
@@ -140,7 +140,7 @@ bool CellWriter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) no
   if ((request.flags & kSendInline) != 0) return true;
   const Sge& first = *qp.sq.sges(wqe);
   if (request.sge_count == 1 && first.length != 0) [[likely]] {
-    const uint64_t revision = engine_.revision;
+    const uint64_t revision = engine_.computer.revision();
     const bool reads = kind == AccessKind::kLocalRead;
     KnownRange* known = reads && qp.rx.order != nullptr ? &qp.rx.order->source : nullptr;
     request.revision = revision;
@@ -149,8 +149,8 @@ bool CellWriter::check_segments(QueuePair& qp, uint64_t wqe, AccessKind kind) no
       if (request.single_at != nullptr) [[likely]]
         return true;
     }
-    const MemoryTable& list = engine_.tables.of(first.lkey.value());
-    const AccessFault fault = list.check_local(qp.config.pd, first, kind, request.single_at);
+    const MemoryTable& list = engine_.computer.of(first.lkey.value());
+    const AccessFault fault = list.checks.check_local(qp.config.pd, first, kind, request.single_at);
     if (fault != AccessFault::kNone) [[unlikely]] {
       engine_.faults.add(fault);
       return false;
@@ -180,8 +180,9 @@ const Sge* CellWriter::find_bad(PdId pd, std::span<const Sge> list, AccessKind k
 
 AccessFault CellWriter::fault_of(PdId pd, const Sge* segment, AccessKind kind) const noexcept {
   std::byte* at = nullptr;
-  return segment == nullptr ? AccessFault::kNone
-                            : engine_.tables.of(segment->lkey.value()).check_local(pd, *segment, kind, at);
+  return segment == nullptr
+             ? AccessFault::kNone
+             : engine_.computer.of(segment->lkey.value()).checks.check_local(pd, *segment, kind, at);
 }
 
 AccessFault CellWriter::gather(QueuePair& qp, const TxPacket& packet, uint64_t offset,
@@ -193,20 +194,21 @@ AccessFault CellWriter::gather(QueuePair& qp, const TxPacket& packet, uint64_t o
   }
   const Sge* sge = qp.sq.sges(packet.wqe);
   if (wqe.sge_count == 1 && !to.empty()) [[likely]] {
-    if (wqe.revision != engine_.revision) {
-      const AccessFault fault = engine_.tables.of(sge->lkey.value())
-                                    .check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
+    if (wqe.revision != engine_.computer.revision()) {
+      const AccessFault fault =
+          engine_.computer.of(sge->lkey.value())
+              .checks.check_local(qp.config.pd, *sge, AccessKind::kLocalRead, wqe.single_at);
       if (fault != AccessFault::kNone) return fault;
-      wqe.revision = engine_.revision;
+      wqe.revision = engine_.computer.revision();
     }
     const auto copy = [&](const std::byte* from, uint64_t bytes) {
       crc = crc_copy_guarded(crc, to.data(), from, bytes);
     };
     if (wqe.single_at != nullptr) [[likely]]
-      return MemoryTable::touch(copy, wqe.single_at + offset, to.size());
+      return AccessChecks::touch(copy, wqe.single_at + offset, to.size());
   }
   std::byte* at = to.data();
-  return for_each_piece(engine_.tables, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
+  return for_each_piece(engine_.computer, qp.config.pd, {sge, wqe.sge_count}, {offset, to.size()},
                         AccessKind::kLocalRead, [&](const std::byte* piece, uint64_t bytes) {
                           crc = crc_copy_guarded(crc, at, piece, bytes);
                           at += bytes;
@@ -229,7 +231,7 @@ AccessFault CellWriter::scatter_by(const Memory& memory, PdId pd, std::span<cons
 
 AccessFault CellWriter::scatter(PdId pd, std::span<const Sge> list, uint64_t offset,
                                 std::span<const std::byte> from) noexcept {
-  return scatter_by(engine_.tables, pd, list, offset, from);
+  return scatter_by(engine_.computer, pd, list, offset, from);
 }
 
 AccessFault CellWriter::place_response(const QueuePair& qp, std::span<const Sge> list, uint64_t offset,
@@ -458,11 +460,11 @@ CellSent CellWriter::send_read_response(QueuePair& qp, const ReadJob& job) noexc
   }
   uint32_t crc = parts.crc();
   std::byte* to = parts.at();
-  const AccessFault fault = engine_.memory.visit_granted(job.grant, begin, bytes, AccessKind::kRemoteRead,
-                                                         [&](const std::byte* piece, uint64_t length) {
-                                                           crc = crc_copy_guarded(crc, to, piece, length);
-                                                           to += length;
-                                                         });
+  const AccessFault fault = engine_.memory.checks.visit_granted(
+      job.grant, begin, bytes, AccessKind::kRemoteRead, [&](const std::byte* piece, uint64_t length) {
+        crc = crc_copy_guarded(crc, to, piece, length);
+        to += length;
+      });
   if (fault != AccessFault::kNone) [[unlikely]] {
     engine_.faults.add(fault);
     return CellSent::kLocalFault;

@@ -30,7 +30,7 @@ void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) no
     failure.key = fault.segment->lkey.value();
     failure.address = fault.segment->addr;
     failure.bytes = fault.segment->length;
-    engine_.tables.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
+    engine_.computer.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
   } else if (wqe.rule->needs_remote_key) {
     failure.key = wqe.rkey.value();
     failure.address = wqe.remote_addr;

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "adapter/memory/memory_table.h"
-#include "adapter/memory/nic_tables.h"
 #include "adapter/verbs.h"
 
 namespace weft::adapter {
@@ -22,13 +21,13 @@ struct Stretch {
 [[nodiscard]] inline const MemoryTable& table_with(const MemoryTable& only, Lkey /*key*/) noexcept {
   return only;
 }
-[[nodiscard]] inline const MemoryTable& table_with(const NicTables& nics, Lkey key) noexcept {
+[[nodiscard]] inline const MemoryTable& table_with(const ComputerMemory& nics, Lkey key) noexcept {
   return nics.of(key.value());
 }
 
 /// Checks each piece of the stretch in order, then calls `action(address, bytes)` for it. Returns kNone, or
 /// the fault at which it stopped; kOutOfBounds when the list is too short.
-/// @param memory a MemoryTable, or the NicTables of a computer
+/// @param memory a MemoryTable, or the ComputerMemory of a computer
 template <class Memory, class Action>
 [[gnu::always_inline]] inline AccessFault for_each_piece(const Memory& memory, PdId pd,
                                                          std::span<const Sge> list, Stretch stretch,
@@ -40,8 +39,9 @@ template <class Memory, class Action>
       continue;
     }
     const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(sge.length - stretch.begin, stretch.bytes));
-    const AccessFault fault = table_with(memory, sge.lkey)
-                                  .visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
+    const AccessFault fault =
+        table_with(memory, sge.lkey)
+            .checks.visit_local(pd, {sge.addr + stretch.begin, bytes, sge.lkey}, kind, action);
     if (fault != AccessFault::kNone) [[unlikely]]
       return fault;
     stretch.bytes -= bytes;

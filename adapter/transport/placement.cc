@@ -18,7 +18,7 @@ namespace {
 [[nodiscard]] bool copy_in(const MemoryTable& memory, std::byte* to,
                            std::span<const std::byte> data) noexcept {
   const auto copy = [&](std::byte* at, uint64_t bytes) { copy_guarded(at, data.data(), bytes); };
-  return memory.reach(copy, to, data.size()) == AccessFault::kNone;
+  return memory.checks.reach(copy, to, data.size()) == AccessFault::kNone;
 }
 
 }  // namespace
@@ -97,16 +97,16 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
   const MemoryTable* list = &engine_.memory;
   if (engine_.questions != nullptr) [[unlikely]] {
     const bool granted = accepted && packet.revision != 0;
-    list = granted ? &engine_.tables.of_nic(packet.grant.nic) : &list_for(qp, packet.rkey);
+    list = granted ? &engine_.computer.of_nic(packet.grant.nic) : &list_for(qp, packet.rkey);
   }
-  AccessFault fault =
-      list->check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end, AccessKind::kRemoteWrite, packet.grant);
+  AccessFault fault = list->checks.check_remote({*pd, qp.qpn}, packet.rkey, packet.va, end,
+                                                AccessKind::kRemoteWrite, packet.grant);
   // The key was bound anew after the first bytes of the packet were placed; they lie in the old memory.
   const bool moved = packet.revision != 0 && packet.grant.binding != binding;
   if (fault == AccessFault::kNone && moved) fault = AccessFault::kNotValid;
   if (fault != AccessFault::kNone) [[unlikely]]
     return !accepted && may_ask(qp, fault, packet.rkey) ? ResponderFault::kAwaitsKey : refused(fault);
-  packet.revision = engine_.revision;
+  packet.revision = engine_.computer.revision();
   return ResponderFault::kNone;
 }
 
@@ -119,7 +119,7 @@ ResponderFault Placement::copy(QueuePair& qp, const RxPacket& packet, uint64_t b
     return fault == AccessFault::kNone ? ResponderFault::kNone : ResponderFault::kLocalAccess;
   }
   const std::byte* from = data.data();
-  const AccessFault fault = engine_.memory.visit_granted(
+  const AccessFault fault = engine_.memory.checks.visit_granted(
       packet.grant, begin, data.size(), AccessKind::kRemoteWrite, [&](std::byte* at, uint64_t bytes) {
         copy_guarded(at, from, bytes);
         from += bytes;
@@ -145,7 +145,8 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
   if (check_rights(qp, cell.opcode) != ResponderFault::kNone) return false;
   if (data.size() > engine_.config.limits.message_bytes_max) return false;
   if (data.empty()) return true;  // touches no memory, as in look_up()
-  std::byte* at = qp.rx.order->target.find(cell.rkey.value(), cell.va, data.size(), engine_.revision);
+  std::byte* at =
+      qp.rx.order->target.find(cell.rkey.value(), cell.va, data.size(), engine_.computer.revision());
   if (at != nullptr) [[likely]]
     return copy_in(engine_.memory, at, data);
   return write_by_table(qp, cell);
@@ -155,17 +156,18 @@ bool Placement::write_at_once(QueuePair& qp, const CellView& cell) noexcept {
 bool Placement::write_by_table(QueuePair& qp, const CellView& cell) noexcept {
   const std::span<const std::byte> data = cell.payload;
   RemoteGrant grant;
-  const AccessFault fault = qp.memory->check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va, data.size(),
-                                                    AccessKind::kRemoteWrite, grant);
+  const AccessFault fault = qp.memory->checks.check_remote({qp.config.pd, qp.qpn}, cell.rkey, cell.va,
+                                                           data.size(), AccessKind::kRemoteWrite, grant);
   if (fault != AccessFault::kNone || grant.at == nullptr || !copy_in(engine_.memory, grant.at, data))
     return false;
-  engine_.memory.finish_remote(grant);
-  if (!grant.one_shot) qp.rx.order->target.learn(grant, cell.rkey.value(), cell.va, engine_.revision);
+  engine_.memory.checks.finish_remote(grant);
+  if (!grant.one_shot)
+    qp.rx.order->target.learn(grant, cell.rkey.value(), cell.va, engine_.computer.revision());
   return true;
 }
 
 bool Placement::write_on(const RxPacket& packet, uint64_t begin, std::span<const std::byte> data) noexcept {
-  const bool stands = !packet.fills_wqe && packet.revision == engine_.revision;
+  const bool stands = !packet.fills_wqe && packet.revision == engine_.computer.revision();
   const bool within = begin + data.size() <= packet.grant.room && packet.grant.at != nullptr;
   return stands && within && copy_in(engine_.memory, packet.grant.at + begin, data);
 }
@@ -175,8 +177,9 @@ bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> dat
   const RecvWqe& wqe = queue.at(slot);
   if (wqe.sge_count != 1 || data.empty() || data.size() > wqe.bytes) return false;
   std::byte* at = nullptr;
-  const AccessFault fault = engine_.tables.of(queue.sges(slot)->lkey.value())
-                                .check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
+  const AccessFault fault =
+      engine_.computer.of(queue.sges(slot)->lkey.value())
+          .checks.check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
   return fault == AccessFault::kNone && at != nullptr && copy_in(engine_.memory, at, data);
 }
 
@@ -220,7 +223,7 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
     const AccessFault fault = invalidate(qp, *pd, last.fills_wqe ? Rkey(last.imm) : last.rkey);
     if (fault != AccessFault::kNone) return refused(fault);
   }
-  if (!last.fills_wqe) engine_.memory.finish_remote(last.grant);
+  if (!last.fills_wqe) engine_.memory.checks.finish_remote(last.grant);
   return ResponderFault::kNone;
 }
 
@@ -229,7 +232,7 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
 AccessFault Placement::invalidate(const QueuePair& qp, PdId pd, Rkey key) noexcept {
   const bool own = nic_of_key(key.value()) == qp.memory->number();
   KeyDirectory* directory = engine_.questions != nullptr ? engine_.questions->directory() : nullptr;
-  if (own || directory == nullptr) return qp.memory->invalidate_for_peer({pd, qp.qpn}, key);
+  if (own || directory == nullptr) return qp.memory->windows.invalidate_for_peer({pd, qp.qpn}, key);
   return directory->invalidate(qp.memory->number(), {pd, qp.qpn}, key);
 }
 
@@ -237,24 +240,24 @@ ResponderFault Placement::check_read(const QueuePair& qp, ReadJob& job) noexcept
   const ResponderFault fault = check_rights(qp, Opcode::kRdmaReadRequest);
   const bool begun = job.revision != 0;
   if (job.bytes == 0) return fault;  // touches no memory, as in look_up()
-  if (fault != ResponderFault::kNone || job.revision == engine_.revision) return fault;
+  if (fault != ResponderFault::kNone || job.revision == engine_.computer.revision()) return fault;
   const PdId* pd = domain_of(qp, job.srq);
   if (pd == nullptr) return ResponderFault::kWrongSrq;
   AccessFault why = AccessFault::kNone;
   if (begun && job.grant.one_shot) {  // the one-shot key was used by this read
-    if (!engine_.memory.still_bound(job.grant)) why = AccessFault::kNotValid;
+    if (!engine_.memory.checks.still_bound(job.grant)) why = AccessFault::kNotValid;
   } else {
     RemoteGrant grant;
-    const MemoryTable& list = begun ? engine_.tables.of_nic(job.grant.nic) : list_for(qp, job.source_key);
-    why = list.check_remote({*pd, qp.qpn}, job.source_key, job.source_va, job.bytes, AccessKind::kRemoteRead,
-                            grant);
+    const MemoryTable& list = begun ? engine_.computer.of_nic(job.grant.nic) : list_for(qp, job.source_key);
+    why = list.checks.check_remote({*pd, qp.qpn}, job.source_key, job.source_va, job.bytes,
+                                   AccessKind::kRemoteRead, grant);
     if (!begun && may_ask(qp, why, job.source_key)) return ResponderFault::kAwaitsKey;
     const bool moved = begun && grant.binding != job.grant.binding;
     if (why == AccessFault::kNone && moved) why = AccessFault::kNotValid;
     if (why == AccessFault::kNone) job.grant = grant;
   }
   if (why != AccessFault::kNone) return refused(why);
-  job.revision = engine_.revision;
+  job.revision = engine_.computer.revision();
   return ResponderFault::kNone;
 }
 
@@ -267,15 +270,16 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   std::byte* at = nullptr;
   uint64_t room = 0;
   const Rkey key(request.key.get());
-  AccessFault fault = list_for(qp, key).check_remote({*pd, qp.qpn}, key, va, kFetchOperandBytes,
-                                                     AccessKind::kRemoteAtomic, packet.grant);
+  AccessFault fault = list_for(qp, key).checks.check_remote({*pd, qp.qpn}, key, va, kFetchOperandBytes,
+                                                            AccessKind::kRemoteAtomic, packet.grant);
   if (may_ask(qp, fault, key)) return ResponderFault::kAwaitsKey;
   if (fault == AccessFault::kNone) {
-    fault = engine_.memory.visit_granted(packet.grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
-                                         [&](std::byte* piece, uint64_t bytes) {
-                                           at = piece;
-                                           room = bytes;
-                                         });
+    fault =
+        engine_.memory.checks.visit_granted(packet.grant, 0, kFetchOperandBytes, AccessKind::kRemoteAtomic,
+                                            [&](std::byte* piece, uint64_t bytes) {
+                                              at = piece;
+                                              room = bytes;
+                                            });
   }
   if (fault != AccessFault::kNone) return refused(fault);
   // The address that the peer uses may be aligned where the memory is not.
@@ -286,7 +290,7 @@ ResponderFault Placement::execute_atomic(const QueuePair& qp, const FetchRequest
   const auto operation = static_cast<FetchOp>(request.operation);
   if (operation != FetchOp::kCompareSwap && operation != FetchOp::kFetchAdd)
     return ResponderFault::kUnsupported;
-  fault = engine_.memory.reach(
+  fault = engine_.memory.checks.reach(
       [&](std::byte* word, uint64_t /*bytes*/) {
         old_value = operation == FetchOp::kFetchAdd
                         ? fetch_add_guarded(word, request.operand.get())
@@ -362,13 +366,13 @@ void Placement::refuse(QueuePair& qp, const RxPacket& packet, ResponderFault fau
         failure.key = segment->lkey.value();
         failure.address = segment->addr;
         failure.bytes = segment->length;
-        engine_.tables.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
+        engine_.computer.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
       }
     }
   } else if (!packet.fills_wqe) {
     failure.key = packet.rkey.value();
     failure.address = packet.va;
-    engine_.tables.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
+    engine_.computer.of(failure.key).show_range(failure.key, failure.expected, failure.extent);
   }
   report(qp, failure, fault);
 }

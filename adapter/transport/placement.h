@@ -42,7 +42,7 @@ class Placement {
   /// @param accepted the bytes were accepted when they arrived: the list that granted them then decides
   [[nodiscard]] ResponderFault check_rkey(const QueuePair& qp, RxPacket& packet, uint64_t end,
                                           bool accepted = false) noexcept {
-    if (packet.revision == engine_.revision && end <= packet.grant.room) [[likely]]
+    if (packet.revision == engine_.computer.revision() && end <= packet.grant.room) [[likely]]
       return ResponderFault::kNone;
     return look_up(qp, packet, end, accepted);
   }
@@ -125,7 +125,7 @@ class Placement {
   /// The list of keys by which a request of this QP is checked: that of the NIC at which it arrived. A
   /// service that is not reached through a port takes that of the NIC which made the key.
   [[nodiscard]] const MemoryTable& list_for(const QueuePair& qp, Rkey key) const noexcept {
-    return qp.row->waits_for_keys ? *qp.memory : engine_.tables.of(key.value());
+    return qp.row->waits_for_keys ? *qp.memory : engine_.computer.of(key.value());
   }
   /// The list has refused a key. True when the key may be another NIC's.
   [[nodiscard]] bool may_ask(const QueuePair& qp, AccessFault fault, Rkey key) const noexcept {

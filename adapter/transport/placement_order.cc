@@ -74,16 +74,16 @@ AccessFault Placement::visit_place(QueuePair& qp, const RxPacket& packet, uint64
                                    Action action) noexcept {
   if (packet.fills_wqe) {
     RecvQueue& queue = *qp.rq;
-    return for_each_piece(engine_.tables, queue.pd(),
+    return for_each_piece(engine_.computer, queue.pd(),
                           {queue.sges(packet.wqe), queue.at(packet.wqe).sge_count},
                           {packet.offset + begin, bytes}, AccessKind::kLocalWrite, action);
   }
   // After a binding has ended, the pages of its memory are unknown. A packet under such a binding will be
   // refused.
-  const bool stands = packet.grant.at != nullptr || packet.revision == engine_.revision ||
-                      engine_.memory.still_bound(packet.grant);
+  const bool stands = packet.grant.at != nullptr || packet.revision == engine_.computer.revision() ||
+                      engine_.memory.checks.still_bound(packet.grant);
   if (!stands) return AccessFault::kNotValid;
-  return engine_.memory.visit_granted(packet.grant, begin, bytes, AccessKind::kRemoteWrite, action);
+  return engine_.memory.checks.visit_granted(packet.grant, begin, bytes, AccessKind::kRemoteWrite, action);
 }
 
 /// These bytes of a packet may overlap data that was placed ahead of its turn.

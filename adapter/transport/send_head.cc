@@ -7,23 +7,24 @@ SendFault SendHead::change_memory(QueuePair& qp, const SendWqe& wqe) noexcept {
   const PdId pd = qp.config.pd;
   const Accessor who(pd, qp.qpn);
   AccessFault fault = AccessFault::kNone;
-  const NicTables& tables = engine_.tables;  // a command goes to the NIC that made the key
+  const ComputerMemory& computer = engine_.computer;  // a command goes to the NIC that made the key
   switch (wqe.rule->work) {
     case SendWork::kBind:
-      fault = tables.of(wqe.bind.window.value()).bind_window(who, wqe.bind);
+      fault = computer.of(wqe.bind.window.value()).windows.bind_window(who, wqe.bind);
       break;
     case SendWork::kUnbind:
-      fault = tables.of(wqe.bind.window.value()).destroy_window(pd, wqe.bind.window);
+      fault = computer.of(wqe.bind.window.value()).windows.destroy_window(pd, wqe.bind.window);
       break;
     case SendWork::kInvalidate: {
-      MemoryTable& memory = tables.of(wqe.rkey.value());
-      fault = memory.invalidate(who, wqe.rkey);
-      if (fault == AccessFault::kWrongType) fault = memory.invalidate_region(pd, Lkey(wqe.rkey.value()));
+      MemoryTable& memory = computer.of(wqe.rkey.value());
+      fault = memory.windows.invalidate(who, wqe.rkey);
+      if (fault == AccessFault::kWrongType)
+        fault = memory.regions.invalidate_region(pd, Lkey(wqe.rkey.value()));
       break;
     }
     case SendWork::kRegister:
       if (qp.config.registration == SendRegistration::kOff) return {Reason::kNoRegistration};
-      fault = tables.of(wqe.registration.lkey.value()).fill_reserved(pd, wqe.registration);
+      fault = computer.of(wqe.registration.lkey.value()).regions.fill_reserved(pd, wqe.registration);
       break;
     case SendWork::kDelay:
     case SendWork::kMessage:

@@ -68,7 +68,7 @@ DirectRig::DirectRig(uint32_t windows)
     side->pd = side->adapter->alloc_pd().value();
     side->cq = side->adapter->create_cq(1024).value();
     side->region =
-        side->adapter->memory().reg_mr(side->pd, side->memory, adapter::Access::kLocalWrite).value();
+        side->adapter->memory().regions.reg_mr(side->pd, side->memory, adapter::Access::kLocalWrite).value();
   }
   for (uint32_t i = 0; i < windows; ++i) {
     make_window(Lid(static_cast<uint16_t>(kReceiverLid + i)), i == 0 ? receiver_.paths.get() : nullptr);

@@ -32,7 +32,7 @@ VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, s
   const adapter::PdId pd = adapter_.alloc_pd().value();
   const adapter::Access rights =
       adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
-  region_ = adapter_.memory().reg_mr(pd, memory_, rights).value();
+  region_ = adapter_.memory().regions.reg_mr(pd, memory_, rights).value();
   cq_ = adapter_.create_cq(4 * kWqes).value();
   adapter::QpConfig config;
   config.pd = pd;

@@ -33,7 +33,9 @@ RawEnd::RawEnd(const RawPairPlan& plan, RawNode& node, RandomSource& random)
 bool RawEnd::create() {
   adapter::ChannelAdapter& adapter = *node_.adapter;
   const auto reg = [&](std::span<std::byte> memory, adapter::Access access) {
-    return adapter.memory().reg_mr(node_.pd, memory, access, {.base_addr = random_base(random_)}).value();
+    return adapter.memory()
+        .regions.reg_mr(node_.pd, memory, access, {.base_addr = random_base(random_)})
+        .value();
   };
   send_mr_ = reg(send_memory_, adapter::Access::kLocalWrite);
   receive_mr_ = reg(receive_memory_, adapter::Access::kLocalWrite);
@@ -115,10 +117,10 @@ void RawEnd::destroy() {
   take_memory();
   for (const Slot& slot : slots_) {
     if (plan_.verbs.windows && slot.state != SlotState::kUnbound)
-      static_cast<void>(adapter.memory().dealloc_rkey(slot.key));
+      static_cast<void>(adapter.memory().windows.dealloc_rkey(slot.key));
   }
   for (const adapter::MemoryRegion& region : {send_mr_, receive_mr_, window_mr_, source_mr_}) {
-    static_cast<void>(adapter.memory().dereg_mr(region.lkey));
+    static_cast<void>(adapter.memory().regions.dereg_mr(region.lkey));
   }
   qp_ = nullptr;
 }
@@ -221,7 +223,7 @@ int RawEnd::renew_windows() {
   for (uint32_t index = 0; index < kRawWindowSlots && sends_.size() + 1 < plan_.send_wqes; ++index) {
     Slot& slot = slots_[index];
     if (slot.state == SlotState::kWritten && plan_.verbs.one_shot) {  // the key was invalidated by the write
-      static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+      static_cast<void>(node_.adapter->memory().windows.dealloc_rkey(slot.key));
       slot.state = SlotState::kUnbound;
     }
     if (slot.state == SlotState::kUnbound && post_bind(index)) ++posted;
@@ -232,7 +234,7 @@ int RawEnd::renew_windows() {
 
 bool RawEnd::post_bind(uint32_t index) {
   Slot& slot = slots_[index];
-  slot.key = node_.adapter->memory().alloc_rkey(node_.pd).value();
+  slot.key = node_.adapter->memory().windows.alloc_rkey(node_.pd).value();
   adapter::SendRequest request;
   request.opcode = adapter::SendOpcode::kBindWindow;
   request.bind = {.window = slot.key,
@@ -242,7 +244,7 @@ bool RawEnd::post_bind(uint32_t index) {
                   .access = adapter::Access::kRemoteWrite |
                             (plan_.verbs.one_shot ? adapter::Access::kOneShot : adapter::Access::kNone)};
   if (post(request, {.kind = Kind::kBind, .slot = index}) != adapter::PostResult::kOk) {
-    static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+    static_cast<void>(node_.adapter->memory().windows.dealloc_rkey(slot.key));
     return false;
   }
   slot.state = SlotState::kBinding;
@@ -267,7 +269,7 @@ void RawEnd::window_changed(const Outstanding& what) {
     slot.state = SlotState::kFree;
     return;
   }
-  static_cast<void>(node_.adapter->memory().dealloc_rkey(slot.key));
+  static_cast<void>(node_.adapter->memory().windows.dealloc_rkey(slot.key));
   slot.state = slot.state == SlotState::kRevoking ? SlotState::kRevoked : SlotState::kUnbound;
 }
 
@@ -318,14 +320,14 @@ bool RawEnd::lend_memory() {
   if (memory_lent()) return false;
   const uint64_t offset = next_send_ % plan_.send_wqes * plan_.bytes_max;
   const auto lent = std::span(send_memory_).subspan(offset, plan_.bytes_max);
-  lent_mr_ = node_.adapter->memory().reg_mr(node_.pd, lent, adapter::Access::kLocalWrite).value();
+  lent_mr_ = node_.adapter->memory().regions.reg_mr(node_.pd, lent, adapter::Access::kLocalWrite).value();
   lent_wr_id_ = next_send_;
   return true;
 }
 
 void RawEnd::take_memory() {
   if (!memory_lent()) return;
-  static_cast<void>(node_.adapter->memory().dereg_mr(lent_mr_.lkey));
+  static_cast<void>(node_.adapter->memory().regions.dereg_mr(lent_mr_.lkey));
   lent_mr_ = {};
 }
 

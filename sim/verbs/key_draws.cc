@@ -100,7 +100,7 @@ Window* KeyDraws::pick_window(Node& node, adapter::PdId pd, WindowKind kind) {
   }
   if (!all.empty() && (count == kTypedWindowsMax || draw_.chance(2))) return all[draw_.below(all.size())];
   if (count == kTypedWindowsMax) return nullptr;
-  auto made = node.adapter->memory().alloc_window(pd, kind);
+  auto made = node.adapter->memory().windows.alloc_window(pd, kind);
   if (!made.ok()) {
     model_.fail("a window was not allocated: " + made.error().text());
     return nullptr;
@@ -114,7 +114,7 @@ bool KeyDraws::name_window(Node& node, Draft& draft, adapter::PdId pd) {
   Key& key = *draft.send->key;
   adapter::MemoryTable& memory = node.adapter->memory();
   if (draw_.chance(3)) {
-    auto made = memory.alloc_rkey(pd);
+    auto made = memory.windows.alloc_rkey(pd);
     if (made.ok()) key.rkey = made.value();
     return made.ok();
   }
@@ -123,7 +123,7 @@ bool KeyDraws::name_window(Node& node, Draft& draft, adapter::PdId pd) {
   if (window == nullptr) return false;
   key.typed = window;
   if (kind == WindowKind::kType1) {
-    key.rkey = memory.promise_key(window->name);
+    key.rkey = memory.windows.promise_key(window->name);
     draft.send->replaces = window->bound;
   } else {
     const uint32_t name = window->name.value();
@@ -195,8 +195,8 @@ bool KeyDraws::stage(Region& region) {
   std::vector<std::byte*> pages;
   for (uint64_t at = 0; region.pages && at < region.bytes; at += adapter::kPageBytesMin)
     pages.push_back(region.at(at));
-  auto staged = region.pages ? memory.stage(region.mr.lkey, {.pages = pages, .length = region.bytes})
-                             : memory.stage(region.mr.lkey, {region.at(0), region.bytes});
+  auto staged = region.pages ? memory.regions.stage(region.mr.lkey, {.pages = pages, .length = region.bytes})
+                             : memory.regions.stage(region.mr.lkey, {region.at(0), region.bytes});
   if (!staged.ok()) {
     model_.fail("memory was not staged: " + staged.error().text());
     return false;
@@ -268,14 +268,15 @@ void KeyDraws::deallocate(Node& node) {
   const KeyPtr key = node.windows[draw_.below(node.windows.size())];
   if (key->state != Key::State::kGood) return;
   model_.ends(key);
-  if (!node.adapter->memory().dealloc_rkey(key->rkey)) return model_.fail("a window was not deallocated");
+  if (!node.adapter->memory().windows.dealloc_rkey(key->rkey))
+    return model_.fail("a window was not deallocated");
   model_.ended(key);
   if (key->typed != nullptr) key->typed->gone = true;
   tally_("window deallocated");
 }
 
 void KeyDraws::reserve(Region& region) {
-  auto made = region.node.adapter->memory().reserve_mr(region.pd, true);
+  auto made = region.node.adapter->memory().regions.reserve_mr(region.pd, true);
   if (!made.ok()) return model_.fail("no region was reserved: " + made.error().text());
   region.mr = made.value();
   region.key = nullptr;

@@ -303,7 +303,7 @@ void Program::renew_region() {
   Node& node = any_node();
   Region& region = *node.regions[draw_.below(node.regions.size())];
   if (region.reserved ? region.under_way || region.key == nullptr : !region.registered) return;
-  const bool dead = node.adapter->memory().dereg_mr(region.mr.lkey).ok();
+  const bool dead = node.adapter->memory().regions.dereg_mr(region.mr.lkey).ok();
   if (!dead) return;  // windows are bound to the region
   note(node, "a region is deregistered and registered again");
   model_.deregistered(region);

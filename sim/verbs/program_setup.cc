@@ -105,8 +105,8 @@ void Program::reserve_region(Node& node, adapter::PdId pd, uint64_t bytes) {
 
 bool Program::register_region(Region& region) {
   const uint64_t base = 0x1000'0000'0000ULL + (uint64_t{draw_.below(uint64_t{1} << 30)} << 13);
-  auto made = region.node.adapter->memory().reg_mr(region.pd, {region.at(0), region.bytes}, region.rights,
-                                                   {.base_addr = base});
+  auto made = region.node.adapter->memory().regions.reg_mr(region.pd, {region.at(0), region.bytes},
+                                                           region.rights, {.base_addr = base});
   if (!made.ok()) {
     model_.fail("a region could not be registered: " + made.error().text());
     return false;

@@ -86,13 +86,14 @@ struct Target {
     pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(256).value();
     region = adapter.memory()
+                 .regions
                  .reg_mr(pd, std::span(memory).subspan(kGuard, kRegion),
                          adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
                              adapter::Access::kRemoteRead | adapter::Access::kWindowBind)
                  .value();
-    window = adapter.memory().alloc_rkey(pd).value();
-    type1 = adapter.memory().alloc_window(pd, adapter::WindowKind::kType1).value();
-    type2 = adapter.memory().alloc_window(pd, adapter::WindowKind::kType2).value();
+    window = adapter.memory().windows.alloc_rkey(pd).value();
+    type1 = adapter.memory().windows.alloc_window(pd, adapter::WindowKind::kType1).value();
+    type2 = adapter.memory().windows.alloc_window(pd, adapter::WindowKind::kType2).value();
     for (const adapter::QpType type : {adapter::QpType::kRc, adapter::QpType::kUc, adapter::QpType::kUd,
                                        adapter::QpType::kRd, adapter::QpType::kRaw}) {
       adapter::QpConfig config{.type = type};
@@ -142,13 +143,13 @@ struct Target {
     attr.access = (what & 8) != 0 ? adapter::Access::kRemoteWrite : adapter::Access::kRemoteRead;
     switch (what % 6) {
       case 0:
-        (void)table.bind_rkey(pd, bind);
+        (void)table.windows.bind_rkey(pd, bind);
         break;
       case 1:
-        (void)table.unbind_rkey(pd, window);
+        (void)table.windows.unbind_rkey(pd, window);
         break;
       case 2:
-        (void)table.rebind_window(pd, bind, window);
+        (void)table.windows.rebind_window(pd, bind, window);
         break;
       case 3:
         bind_type1(bind);
@@ -162,17 +163,18 @@ struct Target {
   }
   /// Under the next key, which may be promised and never come.
   void bind_type1(adapter::BindRequest bind) {
-    bind.window = adapter.memory().promise_key(type1);
+    bind.window = adapter.memory().windows.promise_key(type1);
     const bool kept = (bind.addr & 16) != 0;
     const adapter::Accessor who{pd, adapter.qpn(*qps[0])};
-    if (kept && adapter.memory().bind_window(who, bind) == adapter::AccessFault::kNone) type1 = bind.window;
+    if (kept && adapter.memory().windows.bind_window(who, bind) == adapter::AccessFault::kNone)
+      type1 = bind.window;
   }
   /// Under a key of its block, by a QP that is the peer's half of the time; or it ends.
   void bind_type2(adapter::BindRequest bind, uint8_t what) {
     const adapter::Accessor who{pd, adapter.qpn(*qps[(what & 16) != 0 ? 0 : 1])};
-    if ((what & 32) != 0) return static_cast<void>(adapter.memory().invalidate(who, type2));
+    if ((what & 32) != 0) return static_cast<void>(adapter.memory().windows.invalidate(who, type2));
     bind.window = Rkey((type2.value() & ~0xFFU) | what);
-    if (adapter.memory().bind_window(who, bind) == adapter::AccessFault::kNone) type2 = bind.window;
+    if (adapter.memory().windows.bind_window(who, bind) == adapter::AccessFault::kNone) type2 = bind.window;
   }
   void check() {
     std::vector<adapter::WorkCompletion> out(64);

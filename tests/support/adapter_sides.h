@@ -134,7 +134,7 @@ class AdapterSides {
     const adapter::Access all = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
                                 adapter::Access::kRemoteRead | adapter::Access::kRemoteAtomic |
                                 adapter::Access::kWindowBind;
-    side.region = side.adapter->memory().reg_mr(side.pd, side.memory, all).value();
+    side.region = side.adapter->memory().regions.reg_mr(side.pd, side.memory, all).value();
   }
   [[nodiscard]] virtual Instant now() const = 0;
   /// Moves cells and time.

@@ -77,7 +77,7 @@ class NicPair {
         at.adapter->attach(pipes[i]->end(static_cast<int>(index)), kNumbers[i]);
       at.pd = at.adapter->alloc_pd().value();
       at.cq = at.adapter->create_cq(4096).value();
-      at.region = at.adapter->memory(kNumbers[0]).reg_mr(at.pd, at.memory, kAll).value();
+      at.region = at.adapter->memory(kNumbers[0]).regions.reg_mr(at.pd, at.memory, kAll).value();
     }
     run(2);
   }
@@ -192,13 +192,13 @@ class NicPair {
                  adapter::Access rights = adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead) {
     adapter::MemoryTable& table = list(far, nic);
     const adapter::MemoryRegion region =
-        nic == 0 ? far.region : table.reg_mr(far.pd, far.memory, kAll).value();
-    const Rkey key = table.alloc_rkey(far.pd).value();
-    EXPECT_EQ(table.bind_rkey(far.pd, {.window = key,
-                                       .region = region.lkey,
-                                       .addr = region.addr + offset,
-                                       .length = bytes,
-                                       .access = rights}),
+        nic == 0 ? far.region : table.regions.reg_mr(far.pd, far.memory, kAll).value();
+    const Rkey key = table.windows.alloc_rkey(far.pd).value();
+    EXPECT_EQ(table.windows.bind_rkey(far.pd, {.window = key,
+                                               .region = region.lkey,
+                                               .addr = region.addr + offset,
+                                               .length = bytes,
+                                               .access = rights}),
               adapter::AccessFault::kNone);
     return key;
   }

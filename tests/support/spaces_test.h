@@ -104,7 +104,8 @@ class SpacesTest : public ::testing::Test {
     vmm_.tables[kOwner] = {{.id = kHeap, .upper = kUpper}};
     vmm_.tables[kOther] = {{.id = kCode, .upper = 0x99}};
     for (uint32_t page = 0; page < 4; ++page) vmm_.enter(kUpper, page, 3 - page);  // in reverse order
-    ASSERT_TRUE(table_.dereg_mr(owner_.region.lkey).ok());  // its address is not that of a user process
+    ASSERT_TRUE(
+        table_.regions.dereg_mr(owner_.region.lkey).ok());  // its address is not that of a user process
     ASSERT_TRUE(spaces_.assign(owner_.pd, kOwner, ProcessMode::kUser).ok());
   }
   /// The process opens a QP, and its pages are mapped.
@@ -121,8 +122,8 @@ class SpacesTest : public ::testing::Test {
   AccessFault local(const MemoryRegion& region, uint64_t addr, uint32_t bytes,
                     AccessKind kind = AccessKind::kLocalWrite) {
     at_.clear();
-    return table_.visit_local(owner_.pd, {addr, bytes, region.lkey}, kind,
-                              [&](std::byte* at, uint64_t /*bytes*/) { at_.push_back(at); });
+    return table_.checks.visit_local(owner_.pd, {addr, bytes, region.lkey}, kind,
+                                     [&](std::byte* at, uint64_t /*bytes*/) { at_.push_back(at); });
   }
   /// @return the completion status of side 0's RDMA write to `address`
   WcStatus write_to(uint64_t address, Rkey key, uint32_t bytes = 64) {

@@ -156,7 +156,7 @@ void DirectResponder::take_read(QueuePair& qp, const WindowRecord& record) noexc
               .cells = 1};
   const ResponderFault fault = placement_.check_read(qp, job);
   if (fault != ResponderFault::kNone) return refuse(qp, fault, record.total);
-  engine_.memory.finish_remote(job.grant);
+  engine_.memory.checks.finish_remote(job.grant);
   if (record.total != 0) keys_.used(qp, job.source_key);
   answer_later(qp, job);
   executed(qp, record);
@@ -188,7 +188,7 @@ void DirectResponder::take_atomic(QueuePair& qp, const WindowRecord& record,
   ResponderFault fault = placement_.check_rights(qp, Opcode::kFetchOpRequest);
   if (fault == ResponderFault::kNone) fault = placement_.execute_atomic(qp, request, packet, old_value);
   if (fault != ResponderFault::kNone) return refuse(qp, fault, kFetchOperandBytes);
-  engine_.memory.finish_remote(packet.grant);
+  engine_.memory.checks.finish_remote(packet.grant);
   answer_later(qp, {.is_atomic = true,
                     .sink_va = record.number,
                     .old_value = old_value,
@@ -291,8 +291,8 @@ bool DirectResponder::send_response(QueuePair& qp, ReadJob& job, bool& failed) n
       to += part;
     };
     if (fault == ResponderFault::kNone &&
-        engine_.memory.visit_granted(job.grant, direct.response_at, bytes, AccessKind::kRemoteRead, copy) !=
-            AccessFault::kNone)
+        engine_.memory.checks.visit_granted(job.grant, direct.response_at, bytes, AccessKind::kRemoteRead,
+                                            copy) != AccessFault::kNone)
       fault = ResponderFault::kLocalAccess;
   }
   if (fault != ResponderFault::kNone) {

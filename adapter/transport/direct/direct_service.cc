@@ -46,7 +46,7 @@ DirectService::DirectService(Engine& engine, CellWriter& writer)
       completer_(engine, writer),
       requester_(engine, writer, outlet_, completer_),
       responder_(engine, writer, outlet_, keys_) {
-  if (has_turns()) engine.memory.watch_keys(&keys_);
+  if (has_turns()) engine.memory.regions.watch_keys(&keys_);
 }
 
 DirectService::~DirectService() {

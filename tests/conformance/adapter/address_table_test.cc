@@ -46,11 +46,12 @@ class TptAtt : public ::testing::Test {
   /// The pieces of a local access, as (address, bytes).
   std::vector<MemoryPiece> pieces(const MemoryRegion& region, uint64_t offset, uint32_t bytes) {
     std::vector<MemoryPiece> out;
-    EXPECT_EQ(table_.visit_local(kPd, {region.addr + offset, bytes, region.lkey}, AccessKind::kLocalWrite,
-                                 [&](std::byte* at, uint64_t length) {
-                                   out.push_back({at, length});
-                                 }),
-              AccessFault::kNone);
+    EXPECT_EQ(
+        table_.checks.visit_local(kPd, {region.addr + offset, bytes, region.lkey}, AccessKind::kLocalWrite,
+                                  [&](std::byte* at, uint64_t length) {
+                                    out.push_back({at, length});
+                                  }),
+        AccessFault::kNone);
     return out;
   }
 
@@ -61,7 +62,7 @@ class TptAtt : public ::testing::Test {
 TEST_F(TptAtt, TPT_ATT_01_page_i_of_the_buffer_is_entry_i) {
   test::covers("TPT-ATT-01");
   const ReversedPages memory(5);
-  const MemoryRegion region = table_.reg_pages(kPd, memory.list(0, 5 * kPage), kFull).value();
+  const MemoryRegion region = table_.regions.reg_pages(kPd, memory.list(0, 5 * kPage), kFull).value();
   const TptEntry entry = table_.query(region.lkey.value()).value();
   ASSERT_EQ(entry.att.entries, 5U);
   const auto* entries = reinterpret_cast<const uint64_t*>(entry.att.pointer);
@@ -79,7 +80,7 @@ TEST_F(TptAtt, TPT_ATT_02_high_bits_select_the_entry_and_low_bits_the_place) {
   constexpr uint64_t kFirst = 4000;               // into the first page
   constexpr uint64_t kLength = 96 + kPage + 100;  // the last page ends early
   const MemoryRegion region =
-      table_.reg_pages(kPd, memory.list(kFirst, kLength), kFull, {.base_addr = 0x10'0000}).value();
+      table_.regions.reg_pages(kPd, memory.list(kFirst, kLength), kFull, {.base_addr = 0x10'0000}).value();
   for (const uint64_t border : {uint64_t{96}, 96 + kPage}) {
     for (const uint64_t around : {border - 1, border, border + 1}) {
       const auto one = pieces(region, around, 1);
@@ -95,10 +96,11 @@ TEST_F(TptAtt, TPT_ATT_02_high_bits_select_the_entry_and_low_bits_the_place) {
     EXPECT_EQ(over[1].bytes, 60U);
   }
   std::byte* at = nullptr;
-  EXPECT_EQ(table_.check_local(kPd, {region.addr + kLength, 1, region.lkey}, AccessKind::kLocalRead, at),
-            AccessFault::kOutOfBounds)
+  EXPECT_EQ(
+      table_.checks.check_local(kPd, {region.addr + kLength, 1, region.lkey}, AccessKind::kLocalRead, at),
+      AccessFault::kOutOfBounds)
       << "inside the last page, behind the end";
-  EXPECT_EQ(table_.check_local(kPd, {region.addr - 1, 1, region.lkey}, AccessKind::kLocalRead, at),
+  EXPECT_EQ(table_.checks.check_local(kPd, {region.addr - 1, 1, region.lkey}, AccessKind::kLocalRead, at),
             AccessFault::kOutOfBounds)
       << "inside the first page, before the start";
 }
@@ -112,7 +114,7 @@ TEST_F(TptAtt, TPT_ATT_03_one_buffer_through_all_three_forms) {
   for (const AttControl control : {AttControl::kDirect, AttControl::kFirstOrder, AttControl::kSecondOrder}) {
     PageList list = memory.list(5, kLength);
     list.control = control;
-    regions.push_back(table_.reg_pages(kPd, list, kFull).value());
+    regions.push_back(table_.regions.reg_pages(kPd, list, kFull).value());
     EXPECT_EQ(table_.query(regions.back().lkey.value())->att.control, control);
   }
   const auto first_level = [&](size_t i) { return table_.query(regions[i].lkey.value())->att.entries; };
@@ -145,7 +147,7 @@ TEST_F(TptAtt, TPT_ATT_04_six_page_sizes) {
     auto* first = static_cast<std::byte*>(memory);
     const std::vector<std::byte*> pages{first + size, first};
     const PageList list{.pages = pages, .page_bytes = size, .first_offset = size - 1, .length = size + 1};
-    const MemoryRegion region = table_.reg_pages(kPd, list, kFull).value();
+    const MemoryRegion region = table_.regions.reg_pages(kPd, list, kFull).value();
     const auto over = pieces(region, 0, 3);
     ASSERT_EQ(over.size(), 2U) << size;
     EXPECT_EQ(over[0].at, first + 2 * size - 1);
@@ -158,71 +160,75 @@ TEST_F(TptAtt, TPT_ATT_04_six_page_sizes) {
 TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and_no_table) {
   test::covers("TPT-REG-08");
   const ReversedPages memory(3);
-  const MemoryRegion first = table_.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
+  const MemoryRegion first = table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
   const PdId other{2};
-  const MemoryRegion second = table_.share_mr(other, first.lkey, kFull, {.base_addr = 0x5000}).value();
+  const MemoryRegion second =
+      table_.regions.share_mr(other, first.lkey, kFull, {.base_addr = 0x5000}).value();
   EXPECT_NE(second.lkey, first.lkey);
   const auto pointer = [&](const MemoryRegion& region) {
     return table_.query(region.lkey.value())->att.pointer;
   };
   EXPECT_EQ(pointer(second), pointer(first)) << "the same table";
-  const MemoryRegion apart = table_.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
+  const MemoryRegion apart = table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
   EXPECT_NE(pointer(apart), pointer(first)) << "otherwise both entry and table are made";
   // The page table lives as long as one region uses it.
-  ASSERT_TRUE(table_.dereg_mr(first.lkey).ok());
+  ASSERT_TRUE(table_.regions.dereg_mr(first.lkey).ok());
   std::byte* at = memory.pages[2];
-  EXPECT_EQ(table_.visit_local(other, {0x5000 + 2 * kPage + 7, 1, second.lkey}, AccessKind::kLocalRead,
-                               [&](std::byte* piece, uint64_t /*bytes*/) { at = piece; }),
+  EXPECT_EQ(table_.checks.visit_local(other, {0x5000 + 2 * kPage + 7, 1, second.lkey}, AccessKind::kLocalRead,
+                                      [&](std::byte* piece, uint64_t /*bytes*/) { at = piece; }),
             AccessFault::kNone);
   EXPECT_EQ(at, memory.pages[2] + 7);
-  EXPECT_TRUE(table_.dereg_mr(second.lkey).ok());
+  EXPECT_TRUE(table_.regions.dereg_mr(second.lkey).ok());
   // A sharing region gets at most the rights of the first region.
-  const MemoryRegion read_only = table_.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNone).value();
-  EXPECT_FALSE(table_.share_mr(kPd, read_only.lkey, Access::kLocalWrite).ok());
-  EXPECT_TRUE(table_.share_mr(kPd, read_only.lkey, Access::kNone).ok());
-  EXPECT_FALSE(table_.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
+  const MemoryRegion read_only =
+      table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNone).value();
+  EXPECT_FALSE(table_.regions.share_mr(kPd, read_only.lkey, Access::kLocalWrite).ok());
+  EXPECT_TRUE(table_.regions.share_mr(kPd, read_only.lkey, Access::kNone).ok());
+  EXPECT_FALSE(table_.regions.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
 }
 
 /// The memory side of registration by work request: reserve an entry, stage memory for it, fill it, use it.
 TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   const ReversedPages memory(3);
-  const MemoryRegion region = table_.reserve_mr(kPd, true).value();
+  const MemoryRegion region = table_.regions.reserve_mr(kPd, true).value();
   EXPECT_NE(region.lkey, Lkey());
   EXPECT_NE(region.rkey, Rkey());
   RemoteGrant grant;
   std::byte* at = nullptr;
   const auto local = [&] {
-    return table_.check_local(kPd, {0x1000, 1, region.lkey}, AccessKind::kLocalRead, at);
+    return table_.checks.check_local(kPd, {0x1000, 1, region.lkey}, AccessKind::kLocalRead, at);
   };
   const auto remote = [&] {
-    return table_.check_remote(kPd, region.rkey, 0x1000, 1, AccessKind::kRemoteWrite, grant);
+    return table_.checks.check_remote(kPd, region.rkey, 0x1000, 1, AccessKind::kRemoteWrite, grant);
   };
   const RegisterRequest good{region.lkey, 0x1000, kFull};
-  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNotMapped) << "nothing is staged";
-  EXPECT_FALSE(table_.stage(region.lkey, memory.list(0, 3 * kPage + 1)).ok()) << "a page is missing";
-  EXPECT_FALSE(table_.stage(region.lkey, std::span<std::byte>()).ok());
-  ASSERT_TRUE(table_.stage(region.lkey, memory.list(0, 3 * kPage)).ok());
-  const MemoryRegion staged = table_.stage(region.lkey, memory.list(0, 3 * kPage)).value();
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNotMapped) << "nothing is staged";
+  EXPECT_FALSE(table_.regions.stage(region.lkey, memory.list(0, 3 * kPage + 1)).ok()) << "a page is missing";
+  EXPECT_FALSE(table_.regions.stage(region.lkey, std::span<std::byte>()).ok());
+  ASSERT_TRUE(table_.regions.stage(region.lkey, memory.list(0, 3 * kPage)).ok());
+  const MemoryRegion staged = table_.regions.stage(region.lkey, memory.list(0, 3 * kPage)).value();
   EXPECT_EQ(staged.lkey, region.lkey) << "not used yet: the keys stay";
   EXPECT_EQ(local(), AccessFault::kNotValid);
   EXPECT_EQ(remote(), AccessFault::kNotValid);
-  EXPECT_EQ(table_.fill_reserved(PdId{2}, good), AccessFault::kWrongPd);
+  EXPECT_EQ(table_.regions.fill_reserved(PdId{2}, good), AccessFault::kWrongPd);
   RegisterRequest bad = good;
   bad.access = Access::kRemoteWrite;
-  EXPECT_EQ(table_.fill_reserved(kPd, bad), AccessFault::kBadFlags) << "a remote right without the local one";
-  table_.limit_page_entries(2);
-  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNoRoom);
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, bad), AccessFault::kBadFlags)
+      << "a remote right without the local one";
+  table_.regions.limit_page_entries(2);
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNoRoom);
   EXPECT_EQ(local(), AccessFault::kNotValid) << "nothing of this has filled it";
-  table_.limit_page_entries(3);
-  ASSERT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNone);
+  table_.regions.limit_page_entries(3);
+  ASSERT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNone);
   EXPECT_EQ(local(), AccessFault::kNone);
   EXPECT_EQ(remote(), AccessFault::kNone);
-  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kAlreadyBound);
-  EXPECT_FALSE(table_.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "no room for a second table";
-  ASSERT_EQ(table_.invalidate(kPd, region.rkey), AccessFault::kNone);
-  ASSERT_TRUE(table_.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "the room came back";
-  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
-  EXPECT_EQ(table_.fill_reserved(kPd, good), AccessFault::kNotValid);
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kAlreadyBound);
+  EXPECT_FALSE(table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok())
+      << "no room for a second table";
+  ASSERT_EQ(table_.windows.invalidate(kPd, region.rkey), AccessFault::kNone);
+  ASSERT_TRUE(table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "the room came back";
+  ASSERT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNotValid);
 }
 
 /// A region that shares the table of one that was registered by work request outlives the invalidation of
@@ -230,16 +236,17 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
 /// one.
 TEST_F(TptAtt, a_shared_table_outlives_the_invalidation) {
   const ReversedPages memory(2);
-  const MemoryRegion region = table_.reserve_mr(kPd, false).value();
-  ASSERT_TRUE(table_.stage(region.lkey, memory.list(0, 2 * kPage)).ok());
-  ASSERT_EQ(table_.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}), AccessFault::kNone);
-  const MemoryRegion second = table_.share_mr(kPd, region.lkey, Access::kLocalWrite).value();
-  ASSERT_EQ(table_.invalidate_region(kPd, region.lkey), AccessFault::kNone);
-  EXPECT_EQ(table_.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}), AccessFault::kNotMapped);
+  const MemoryRegion region = table_.regions.reserve_mr(kPd, false).value();
+  ASSERT_TRUE(table_.regions.stage(region.lkey, memory.list(0, 2 * kPage)).ok());
+  ASSERT_EQ(table_.regions.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}), AccessFault::kNone);
+  const MemoryRegion second = table_.regions.share_mr(kPd, region.lkey, Access::kLocalWrite).value();
+  ASSERT_EQ(table_.regions.invalidate_region(kPd, region.lkey), AccessFault::kNone);
+  EXPECT_EQ(table_.regions.fill_reserved(kPd, {region.lkey, 0, Access::kLocalWrite}),
+            AccessFault::kNotMapped);
   EXPECT_EQ(pieces(second, kPage - 1, 2).size(), 2U);
-  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  ASSERT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
   EXPECT_EQ(pieces(second, kPage - 1, 2).size(), 2U);
-  ASSERT_TRUE(table_.dereg_mr(second.lkey).ok());
+  ASSERT_TRUE(table_.regions.dereg_mr(second.lkey).ok());
 }
 
 /// Counts how often the protection table reads or checks the translation.
@@ -265,16 +272,16 @@ TEST_F(TptAtt, TPT_ENTRY_01_authorisation_is_decided_before_the_table_is_read) {
   test::covers("TPT-ENTRY-01");
   std::vector<std::byte> memory(4096);
   int reads = 0;
-  const MemoryRegion region = table_
+  const MemoryRegion region = table_.regions
                                   .reg_translated(kPd, std::make_unique<CountingTable>(memory.data(), reads),
                                                   4096, Access::kRemoteRead | Access::kWindowBind)
                                   .value();
   const auto local = [&](PdId pd, Lkey key, uint64_t addr, uint32_t bytes, AccessKind kind) {
-    return table_.visit_local(pd, {addr, bytes, key}, kind, [](std::byte*, uint64_t) {});
+    return table_.checks.visit_local(pd, {addr, bytes, key}, kind, [](std::byte*, uint64_t) {});
   };
   const auto remote = [&](PdId pd, Rkey key, uint64_t addr, uint64_t bytes, AccessKind kind) {
     RemoteGrant grant;
-    return table_.check_remote(pd, key, addr, bytes, kind, grant);
+    return table_.checks.check_remote(pd, key, addr, bytes, kind, grant);
   };
   EXPECT_EQ(local(kPd, Lkey(region.lkey.value() ^ 1), 0, 1, AccessKind::kLocalRead), AccessFault::kNotValid);
   EXPECT_EQ(local(kPd, Lkey(region.rkey.value()), 0, 1, AccessKind::kLocalRead), AccessFault::kWrongType);
@@ -292,7 +299,7 @@ TEST_F(TptAtt, TPT_ENTRY_01_authorisation_is_decided_before_the_table_is_read) {
 
 TEST_F(TptAtt, page_lists_that_do_not_fit_are_refused) {
   const ReversedPages memory(3);
-  const auto refused = [&](PageList list) { return !table_.reg_pages(kPd, list, kFull).ok(); };
+  const auto refused = [&](PageList list) { return !table_.regions.reg_pages(kPd, list, kFull).ok(); };
   PageList good = memory.list(10, 2 * kPage);
   EXPECT_FALSE(refused(good));
   for (const uint64_t size : {uint64_t{0}, kPage / 2, kPage + 1, kPage * 3, kPageBytesMax * 2}) {
@@ -319,26 +326,26 @@ TEST_F(TptAtt, page_lists_that_do_not_fit_are_refused) {
 
 TEST_F(TptAtt, a_window_over_pages_opens_its_bytes_and_no_others) {
   const ReversedPages memory(3);
-  const MemoryRegion region = table_.reg_pages(kPd, memory.list(100, 2 * kPage), kFull).value();
-  const Rkey key = table_.alloc_rkey(kPd).value();
-  ASSERT_EQ(table_.bind_rkey(kPd, {key, region.lkey, kPage - 150, 200, Access::kRemoteWrite}),
+  const MemoryRegion region = table_.regions.reg_pages(kPd, memory.list(100, 2 * kPage), kFull).value();
+  const Rkey key = table_.windows.alloc_rkey(kPd).value();
+  ASSERT_EQ(table_.windows.bind_rkey(kPd, {key, region.lkey, kPage - 150, 200, Access::kRemoteWrite}),
             AccessFault::kNone);
   RemoteGrant grant;
-  ASSERT_EQ(table_.check_remote(kPd, key, kPage - 150, 200, AccessKind::kRemoteWrite, grant),
+  ASSERT_EQ(table_.checks.check_remote(kPd, key, kPage - 150, 200, AccessKind::kRemoteWrite, grant),
             AccessFault::kNone);
   EXPECT_EQ(grant.room, 200U);
   std::vector<MemoryPiece> got;
-  ASSERT_EQ(table_.visit_granted(grant, 10, 190, AccessKind::kRemoteWrite,
-                                 [&](std::byte* at, uint64_t bytes) {
-                                   got.push_back({at, bytes});
-                                 }),
+  ASSERT_EQ(table_.checks.visit_granted(grant, 10, 190, AccessKind::kRemoteWrite,
+                                        [&](std::byte* at, uint64_t bytes) {
+                                          got.push_back({at, bytes});
+                                        }),
             AccessFault::kNone);
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(got[0].at, &memory.at(100, kPage - 140));
   EXPECT_EQ(got[0].bytes, 40U);
   EXPECT_EQ(got[1].at, memory.pages[1]);
   EXPECT_EQ(got[1].bytes, 150U);
-  EXPECT_EQ(table_.check_remote(kPd, key, kPage - 151, 1, AccessKind::kRemoteWrite, grant),
+  EXPECT_EQ(table_.checks.check_remote(kPd, key, kPage - 151, 1, AccessKind::kRemoteWrite, grant),
             AccessFault::kOutOfBounds);
 }
 
@@ -352,8 +359,9 @@ class PagedTransfer : public ::testing::Test {
     for (int i = 0; i < 2; ++i) {
       auto& side = pair_.side(i);
       memory_.emplace_back(8);
-      region_.push_back(
-          side.adapter->memory().reg_pages(side.pd, memory_.back().list(kFirst, kLength), kFull).value());
+      region_.push_back(side.adapter->memory()
+                            .regions.reg_pages(side.pd, memory_.back().list(kFirst, kLength), kFull)
+                            .value());
     }
     qps_ = pair_.connect({.type = QpType::kRc});
     for (uint64_t i = 0; i < kLength; ++i) {

@@ -32,7 +32,7 @@ TEST(KeysOfNics, MIG_STAG_01_no_key_of_four_nics_comes_twice) {
   std::set<uint32_t> seen;
   for (size_t nic = 0; nic < 4; ++nic) {
     std::vector<Rkey> keys(10'000);
-    ASSERT_TRUE(pair.list(pair.far, nic).alloc_rkeys(pair.far.pd, keys).ok());
+    ASSERT_TRUE(pair.list(pair.far, nic).windows.alloc_rkeys(pair.far.pd, keys).ok());
     for (const Rkey key : keys) {
       seen.insert(key.value());
       ASSERT_EQ(key.value() >> 28, NicPair::kNumbers[nic]);
@@ -46,13 +46,13 @@ TEST_P(KeyMigration, MIG_STAG_02_a_key_is_made_by_the_nic_and_bound_to_memory_af
   static_assert(sizeof(Rkey().value()) == 4, "a key has 32 bits");
   const auto qps = pair.connect();
   MemoryTable& list = pair.list(pair.far, 0);
-  const MemoryRegion reserved = list.reserve_mr(pair.far.pd, true).value();
+  const MemoryRegion reserved = list.regions.reserve_mr(pair.far.pd, true).value();
   EXPECT_FALSE(list.query(reserved.rkey.value())->valid);
   std::vector<std::byte> memory(4096);
-  ASSERT_TRUE(list.stage(reserved.lkey, memory).ok());
-  ASSERT_EQ(list.fill_reserved(pair.far.pd, {.lkey = reserved.lkey,
-                                             .addr = 0x5000,
-                                             .access = Access::kLocalWrite | Access::kRemoteWrite}),
+  ASSERT_TRUE(list.regions.stage(reserved.lkey, memory).ok());
+  ASSERT_EQ(list.regions.fill_reserved(pair.far.pd, {.lkey = reserved.lkey,
+                                                     .addr = 0x5000,
+                                                     .access = Access::kLocalWrite | Access::kRemoteWrite}),
             AccessFault::kNone);
   pair.near.fill(0, 64, 0x41);
   ASSERT_EQ(pair.write(*qps[0], reserved.rkey, 0x5000 + 128, 64), PostResult::kOk);

@@ -423,7 +423,8 @@ TEST_F(NtbService, NTB_WRITE_01_the_right_to_write_is_compared_too) {
   const auto qps = connect();
   MemoryTable& table = pair.side(1).adapter->memory();
   const MemoryRegion readable =
-      table.reg_mr(pair.side(1).pd, std::span(pair.side(1).memory).subspan(4096, 4096), Access::kRemoteRead)
+      table.regions
+          .reg_mr(pair.side(1).pd, std::span(pair.side(1).memory).subspan(4096, 4096), Access::kRemoteRead)
           .value();
   SendRequest read = remote(SendOpcode::kRdmaRead, 4096);
   read.rkey = readable.rkey;

@@ -35,7 +35,7 @@ struct AdapterEnd {
     pd = owner.alloc_pd().value();
     cq = owner.create_cq(64).value();
     region = owner.memory()
-                 .reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
+                 .regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
                  .value();
     qp = owner.create_qp({.pd = pd, .send_cq = cq, .recv_cq = cq, .idata_takes_recv_wqe = false}).value();
   }

@@ -172,7 +172,7 @@ TEST_F(PushRdma, SAN_WQE_05_access_between_bind_and_unbind_only) {
   covers("SAN-WQE-05 TPT-WQE-02");
   auto qps = pair.connect({.type = adapter::QpType::kRc});
   PairSide& owner = pair.side(1);
-  const Rkey key = owner.adapter->memory().alloc_rkey(owner.pd).value();
+  const Rkey key = owner.adapter->memory().windows.alloc_rkey(owner.pd).value();
   const adapter::SendRequest bind{.wr_id = 1,
                                   .opcode = adapter::SendOpcode::kBindWindow,
                                   .bind = {.window = key,

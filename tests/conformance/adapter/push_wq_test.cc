@@ -242,7 +242,7 @@ TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
   // No work is left that would keep the completion queue or the protection domain alive.
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(adapter(i).destroy_cq(pair.side(i).cq).ok());
-    EXPECT_TRUE(adapter(i).memory().dereg_mr(pair.side(i).region.lkey).ok());
+    EXPECT_TRUE(adapter(i).memory().regions.dereg_mr(pair.side(i).region.lkey).ok());
     EXPECT_TRUE(adapter(i).dealloc_pd(pair.side(i).pd).ok());
     pair.side(i).cq = adapter(i).create_cq(8).value();
   }
@@ -252,8 +252,11 @@ TEST_F(PushWq, PUSH_WQ_08_unregistered_memory_is_not_read) {
   covers("PUSH-WQ-08 SAN-QP-02");
   PairSide& side = pair.side(0);
   const MemoryRegion ended =
-      adapter().memory().reg_mr(side.pd, std::span(side.memory).first(64), Access::kLocalWrite).value();
-  ASSERT_TRUE(adapter().memory().dereg_mr(ended.lkey).ok());
+      adapter()
+          .memory()
+          .regions.reg_mr(side.pd, std::span(side.memory).first(64), Access::kLocalWrite)
+          .value();
+  ASSERT_TRUE(adapter().memory().regions.dereg_mr(ended.lkey).ok());
   const Lkey wrong(side.region.lkey.value() ^ 0x00F0'0000U);
   const std::array<Sge, 4> bad{
       {{.addr = side.region.addr, .length = 64, .lkey = wrong},

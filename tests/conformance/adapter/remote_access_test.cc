@@ -79,10 +79,10 @@ class RemoteAccess : public ::testing::Test {
   [[nodiscard]] const MemoryRegion& target() { return pair_.side(1).region; }
   [[nodiscard]] MemoryTable& table() { return pair_.side(1).adapter->memory(); }
   Rkey bound_key(uint64_t offset, uint64_t length, Access access = kReadWrite) {
-    const Rkey key = table().alloc_rkey(pair_.side(1).pd).value();
-    EXPECT_EQ(
-        table().bind_rkey(pair_.side(1).pd, {key, target().lkey, target().addr + offset, length, access}),
-        AccessFault::kNone);
+    const Rkey key = table().windows.alloc_rkey(pair_.side(1).pd).value();
+    EXPECT_EQ(table().windows.bind_rkey(pair_.side(1).pd,
+                                        {key, target().lkey, target().addr + offset, length, access}),
+              AccessFault::kNone);
     return key;
   }
 
@@ -100,7 +100,7 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02a_no_such_key) {
   covers("TPT-REMOTE-02a");
   expect_granted(target().addr, target().rkey, 100);
   expect_refused(AccessFault::kNotValid, target().addr, Rkey(target().rkey.value() ^ 0x5500), 100);
-  const Rkey unbound = table().alloc_rkey(pair_.side(1).pd).value();
+  const Rkey unbound = table().windows.alloc_rkey(pair_.side(1).pd).value();
   expect_refused(AccessFault::kNotValid, target().addr, unbound, 100);
 }
 
@@ -112,16 +112,17 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02b_a_region_s_local_key) {
 TEST_F(TptRemoteRc, TPT_REMOTE_02c_another_protection_domain) {
   covers("TPT-REMOTE-02c");
   const PdId other = pair_.side(1).adapter->alloc_pd().value();
-  const auto region = table().reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | kReadWrite).value();
+  const auto region =
+      table().regions.reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | kReadWrite).value();
   expect_refused(AccessFault::kWrongPd, region.addr, region.rkey, 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02d_an_old_instance) {
   covers("TPT-REMOTE-02d");
-  const Rkey first = table().alloc_rkey(pair_.side(1).pd).value();
+  const Rkey first = table().windows.alloc_rkey(pair_.side(1).pd).value();
   const BindRequest bind{first, target().lkey, target().addr, 4096, kReadWrite};
   Rkey now;
-  ASSERT_EQ(table().rebind_window(pair_.side(1).pd, bind, now), AccessFault::kNone);
+  ASSERT_EQ(table().windows.rebind_window(pair_.side(1).pd, bind, now), AccessFault::kNone);
   expect_granted(target().addr, now, 100);
   expect_refused(AccessFault::kWrongInstance, target().addr, first, 100);
 }
@@ -330,7 +331,7 @@ TEST_F(SanRmpRc, SAN_RMP_06_after_unbind_remote_access_is_refused) {
   covers("SAN-RMP-06");
   const Rkey key = bound_key(0, 100);
   expect_granted(target().addr, key, 100);
-  ASSERT_EQ(table().bind_rkey(pair_.side(1).pd, {key, {}, 0, 0, Access::kNone}), AccessFault::kNone);
+  ASSERT_EQ(table().windows.bind_rkey(pair_.side(1).pd, {key, {}, 0, 0, Access::kNone}), AccessFault::kNone);
   expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
 
@@ -343,8 +344,8 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
     request.wr_id = wr_id;
     request.opcode = opcode;
     request.sges = sges;
-    request.bind = {side.adapter->memory().alloc_rkey(side.pd).value(), side.region.lkey, side.region.addr,
-                    64, kReadWrite};
+    request.bind = {side.adapter->memory().windows.alloc_rkey(side.pd).value(), side.region.lkey,
+                    side.region.addr, 64, kReadWrite};
     return side.adapter->post_send(*qps_[0], request);
   };
   // An operation on data takes several segments; a bind takes none (C-34).
@@ -368,14 +369,15 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
     connect();
   }
   // The check is made at processing time: this segment's region ends between the post and the processing.
-  const auto ending =
-      side.adapter->memory().reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 4096}).value();
+  const auto ending = side.adapter->memory()
+                          .regions.reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 4096})
+                          .value();
   const Sge gone{ending.addr, 64, ending.lkey};
   SendRequest request;
   request.wr_id = 6;
   request.sges = {&gone, 1};
   ASSERT_EQ(side.adapter->post(*qps_[0], request), PostResult::kOk);
-  ASSERT_TRUE(side.adapter->memory().dereg_mr(ending.lkey).ok());
+  ASSERT_TRUE(side.adapter->memory().regions.dereg_mr(ending.lkey).ok());
   side.adapter->ring_send(*qps_[0]);
   pair_.run(20);
   ASSERT_EQ(side.completions.size(), 1U);
@@ -387,18 +389,19 @@ TEST_F(TptLocalRc, TPT_LOCAL_02_each_violated_check_gives_an_error_completion_an
   PairSide& side = pair_.side(0);
   MemoryTable& memory = side.adapter->memory();
   const PdId other = side.adapter->alloc_pd().value();
-  const auto foreign = memory.reg_mr(other, side.memory, Access::kLocalWrite).value();
+  const auto foreign = memory.regions.reg_mr(other, side.memory, Access::kLocalWrite).value();
   const auto unreadable =
-      memory.reg_mr(side.pd, side.memory, Access::kNoLocalRead | Access::kLocalWrite).value();
-  const Lkey old = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value().lkey;
+      memory.regions.reg_mr(side.pd, side.memory, Access::kNoLocalRead | Access::kLocalWrite).value();
+  const Lkey old = memory.regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value().lkey;
   // A freed entry is used again only after all others: register until the old key's entry has a new key.
-  ASSERT_TRUE(memory.dereg_mr(old).ok());
+  ASSERT_TRUE(memory.regions.dereg_mr(old).ok());
   for (uint32_t i = 0; i < side.adapter->limits().keys; ++i) {
-    const auto next = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
+    const auto next = memory.regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
     std::byte* at = nullptr;
     const Sge probe{next.addr, 1, old};
-    if (memory.check_local(side.pd, probe, AccessKind::kLocalRead, at) == AccessFault::kWrongInstance) break;
-    ASSERT_TRUE(memory.dereg_mr(next.lkey).ok());
+    if (memory.checks.check_local(side.pd, probe, AccessKind::kLocalRead, at) == AccessFault::kWrongInstance)
+      break;
+    ASSERT_TRUE(memory.regions.dereg_mr(next.lkey).ok());
   }
   const std::array<std::pair<AccessFault, Sge>, 6> bad{
       {{AccessFault::kNotValid, {side.region.addr, 64, Lkey(side.region.lkey.value() ^ 0x770)}},
@@ -429,7 +432,8 @@ TEST_F(TptLocalRc, TPT_LOCAL_02_each_violated_check_gives_an_error_completion_an
 TEST_F(TptLocalRc, TPT_LOCAL_02f_a_receive_needs_local_write) {
   covers("TPT-LOCAL-02f");
   PairSide& owner = pair_.side(1);
-  const auto read_only = owner.adapter->memory().reg_mr(owner.pd, owner.memory, Access::kNone).value();
+  const auto read_only =
+      owner.adapter->memory().regions.reg_mr(owner.pd, owner.memory, Access::kNone).value();
   ASSERT_EQ(pair_.post_recv(1, *qps_[1], 9, {Sge{read_only.addr, 4096, read_only.lkey}}), PostResult::kOk);
   const std::vector<std::byte> before = owner.memory;
   pair_.side(0).fill(0, 64, 3);
@@ -449,8 +453,8 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   covers("TPT-LOCAL-02g SAN-RMP-05");
   PairSide& side = pair_.side(0);
   MemoryTable& memory = side.adapter->memory();
-  const auto closed = memory.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
-  const Rkey key = memory.alloc_rkey(side.pd).value();
+  const auto closed = memory.regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
+  const Rkey key = memory.windows.alloc_rkey(side.pd).value();
   const uint64_t agent_calls = side.adapter->counters().get(AdapterCounter::kAgentCalls);
   SendRequest bind;
   bind.opcode = SendOpcode::kBindWindow;
@@ -469,7 +473,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
   EXPECT_FALSE(memory.query(key.value()).has_value());
   EXPECT_EQ(side.adapter->counters().get(AdapterCounter::kAgentCalls), agent_calls) << "nor in its end";
-  const Rkey second = memory.alloc_rkey(side.pd).value();
+  const Rkey second = memory.windows.alloc_rkey(side.pd).value();
   bind.bind = {second, closed.lkey, closed.addr, 64, kReadWrite};
   ASSERT_EQ(side.adapter->post_send(*qps_[0], bind), PostResult::kOk);
   pair_.run(20);

@@ -127,13 +127,13 @@ TEST_F(SanLmp, SAN_LMP_05_a_peer_is_bound_by_the_page_table_entry_too) {
   entry.write = false;
   expect_peer(WcStatus::kSuccess, WcStatus::kRemoteAccess);
   RemoteGrant grant;
-  EXPECT_NE(table_.check_remote(owner_.pd, region.rkey, address, 8, AccessKind::kRemoteAtomic, grant),
+  EXPECT_NE(table_.checks.check_remote(owner_.pd, region.rkey, address, 8, AccessKind::kRemoteAtomic, grant),
             AccessFault::kNone)
       << "an atomic operation reads and writes";
   entry.read = false;
   entry.write = true;
   expect_peer(WcStatus::kRemoteAccess, WcStatus::kSuccess);
-  EXPECT_NE(table_.check_remote(owner_.pd, region.rkey, address, 8, AccessKind::kRemoteAtomic, grant),
+  EXPECT_NE(table_.checks.check_remote(owner_.pd, region.rkey, address, 8, AccessKind::kRemoteAtomic, grant),
             AccessFault::kNone);
   entry.read = true;
   entry.valid = false;
@@ -176,15 +176,15 @@ TEST_F(SanLmp, SAN_LMP_06_user_processes_have_effective_addresses_only) {
   const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
   const std::array<std::byte*, 1> page{vmm_.frame(0)};
   const PageList pages{.pages = page, .page_bytes = kSpacePageBytes, .length = 64};
-  EXPECT_FALSE(table_.reg_mr(owner_.pd, frame, kFull).ok());
-  EXPECT_FALSE(table_.reg_pages(owner_.pd, pages, kFull).ok());
-  EXPECT_FALSE(table_.reserve_mr(owner_.pd, true).ok());
+  EXPECT_FALSE(table_.regions.reg_mr(owner_.pd, frame, kFull).ok());
+  EXPECT_FALSE(table_.regions.reg_pages(owner_.pd, pages, kFull).ok());
+  EXPECT_FALSE(table_.regions.reserve_mr(owner_.pd, true).ok());
   const MemoryRegion region = heap();
-  EXPECT_FALSE(table_.rereg_mr(region.lkey, {.memory = frame}).ok());
+  EXPECT_FALSE(table_.regions.rereg_mr(region.lkey, {.memory = frame}).ok());
   EXPECT_TRUE(local(region, effective(kHeap, 0), 8) == AccessFault::kNone) << "it is as it was";
   // A domain in kernel mode, or of no process, can register in each of those ways.
-  EXPECT_TRUE(table_.reg_mr(kernel_, frame, kFull).ok());
-  EXPECT_TRUE(table_.reg_pages(kernel_, pages, kFull).ok());
+  EXPECT_TRUE(table_.regions.reg_mr(kernel_, frame, kFull).ok());
+  EXPECT_TRUE(table_.regions.reg_pages(kernel_, pages, kFull).ok());
 }
 
 /// A domain with a registration cannot be assigned to a user process.
@@ -192,17 +192,17 @@ TEST_F(SanLmp, SAN_LMP_06_a_user_process_begins_with_nothing) {
   covers("SAN-LMP-06");
   const std::span<std::byte> frame(vmm_.frame(0), kSpacePageBytes);
   const PdId pd = owner_.adapter->alloc_pd().value();
-  const MemoryRegion region = table_.reg_mr(pd, frame, kFull).value();
+  const MemoryRegion region = table_.regions.reg_mr(pd, frame, kFull).value();
   EXPECT_FALSE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
-  EXPECT_TRUE(table_.reg_mr(pd, frame, kFull).ok()) << "nothing has changed";
+  EXPECT_TRUE(table_.regions.reg_mr(pd, frame, kFull).ok()) << "nothing has changed";
   EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kKernel).ok());
   // A region cannot move from another domain into the process's domain, or out of it.
-  EXPECT_FALSE(table_.rereg_mr(region.lkey, {.pd = owner_.pd}).ok());
-  EXPECT_FALSE(table_.share_mr(owner_.pd, region.lkey, kFull).ok());
+  EXPECT_FALSE(table_.regions.rereg_mr(region.lkey, {.pd = owner_.pd}).ok());
+  EXPECT_FALSE(table_.regions.share_mr(owner_.pd, region.lkey, kFull).ok());
   const MemoryRegion own = heap();
-  EXPECT_FALSE(table_.rereg_mr(own.lkey, {.pd = pd}).ok());
-  EXPECT_FALSE(table_.share_mr(pd, own.lkey, kFull).ok());
-  EXPECT_TRUE(table_.share_mr(owner_.pd, own.lkey, kFull).ok()) << "within the process";
+  EXPECT_FALSE(table_.regions.rereg_mr(own.lkey, {.pd = pd}).ok());
+  EXPECT_FALSE(table_.regions.share_mr(pd, own.lkey, kFull).ok());
+  EXPECT_TRUE(table_.regions.share_mr(owner_.pd, own.lkey, kFull).ok()) << "within the process";
 }
 
 /// When a protection domain ends and its number is used again, the next domain belongs to no process.
@@ -215,8 +215,8 @@ TEST_F(SanLmp, SAN_LMP_02_the_next_domain_of_a_number_is_of_no_process) {
   EXPECT_FALSE(spaces_.reg_addresses(pd, AddressKind::kEffective, effective(kHeap, 0), 64, kFull).ok())
       << "it has no process to begin with";
   const std::span<std::byte> frame(vmm_.frame(0), 64);
-  const MemoryRegion region = table_.reg_mr(pd, frame, kFull).value();
-  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
+  const MemoryRegion region = table_.regions.reg_mr(pd, frame, kFull).value();
+  ASSERT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
   EXPECT_TRUE(spaces_.assign(pd, kOther, ProcessMode::kUser).ok());
 }
 
@@ -337,7 +337,7 @@ TEST_F(SanLmp, SAN_LMP_09_every_use_of_an_effective_address_is_translated_by_the
   // The peer's accesses, and a key bound to the address.
   EXPECT_EQ(write_to(at, region.rkey), WcStatus::kSuccess);
   EXPECT_EQ(std::memcmp(place, remote_side.memory.data(), 64), 0);
-  const Rkey key = table_.alloc_rkey(owner_.pd).value();
+  const Rkey key = table_.windows.alloc_rkey(owner_.pd).value();
   ASSERT_TRUE(spaces_.bind_rkey(owner_.pd, key, AddressKind::kEffective, at, 64, Access::kRemoteRead).ok());
   EXPECT_EQ(read_from(at, key), WcStatus::kSuccess);
   EXPECT_EQ(std::memcmp(place, remote_side.memory.data() + kReadTo, 64), 0);
@@ -388,8 +388,8 @@ TEST_F(SanLmp, SAN_LMP_11_map_local_page_makes_a_page_reachable) {
   const auto where = [&](AddressKind kind, uint64_t address) {
     const MemoryRegion made = spaces_.reg_addresses(kernel_, kind, address, 8, kFull).value();
     std::byte* at = nullptr;
-    EXPECT_EQ(table_.visit_local(kernel_, {address, 8, made.lkey}, AccessKind::kLocalRead,
-                                 [&](std::byte* piece, uint64_t /*bytes*/) { at = piece; }),
+    EXPECT_EQ(table_.checks.visit_local(kernel_, {address, 8, made.lkey}, AccessKind::kLocalRead,
+                                        [&](std::byte* piece, uint64_t /*bytes*/) { at = piece; }),
               AccessFault::kNone);
     return at;
   };

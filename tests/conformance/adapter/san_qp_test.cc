@@ -55,8 +55,10 @@ TEST_F(SanQp, SAN_QP_02_addresses_are_translated_and_validated_before_memory_is_
   covers("SAN-QP-02");
   PairSide& side = pair.side(0);
   // Addresses are translated: the consumer's address is not an address of this process.
-  const auto mapped =
-      adapter().memory().reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 0x1000}).value();
+  const auto mapped = adapter()
+                          .memory()
+                          .regions.reg_mr(side.pd, side.memory, Access::kLocalWrite, {.base_addr = 0x1000})
+                          .value();
   auto qps = pair.connect({});
   side.fill(100, 64, 9);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);

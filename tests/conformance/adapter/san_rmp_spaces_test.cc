@@ -29,7 +29,7 @@ TEST_F(SanRmpSpaces, SAN_RMP_03_a_user_process_binds_effective_addresses_of_its_
   covers("SAN-RMP-03");
   open();
   const uint64_t virtual_address = join_address({kUpper, 0, 0});
-  const Rkey key = table_.alloc_rkey(owner_.pd).value();
+  const Rkey key = table_.windows.alloc_rkey(owner_.pd).value();
   const auto expect_invalid_parameter = [&](AddressKind kind, uint64_t address, const char* what) {
     const Reason reason = bind(owner_.pd, key, kind, address);
     EXPECT_NE(reason, Reason::kOk) << what;
@@ -57,13 +57,13 @@ TEST_F(SanRmpSpaces, SAN_RMP_03_a_kernel_process_binds_effective_and_virtual_add
   };
   for (const Bound& at : {Bound{AddressKind::kEffective, effective(kCode, 1, 8), vmm_.frame(2) + 8},
                           Bound{AddressKind::kVirtual, join_address({kUpper, 2, 8}), vmm_.frame(1) + 8}}) {
-    const Rkey key = table_.alloc_rkey(kernel_).value();
+    const Rkey key = table_.windows.alloc_rkey(kernel_).value();
     EXPECT_EQ(bind(kernel_, key, at.kind, at.address), Reason::kOk);
     connect_kernel();
     EXPECT_EQ(write_to(at.address, key), WcStatus::kSuccess);
     EXPECT_EQ(std::memcmp(at.place, pair_.side(0).memory.data(), 64), 0);
   }
-  const Rkey key = table_.alloc_rkey(kernel_).value();
+  const Rkey key = table_.windows.alloc_rkey(kernel_).value();
   EXPECT_NE(bind(kernel_, key, AddressKind::kPhysical, reinterpret_cast<uintptr_t>(vmm_.frame(3))),
             Reason::kOk);
   EXPECT_NE(bind(kernel_, key, AddressKind::kEffective, effective(kHeap, 0)), Reason::kOk)
@@ -74,7 +74,7 @@ TEST_F(SanRmpSpaces, SAN_RMP_03_a_kernel_process_binds_effective_and_virtual_add
 TEST_F(SanRmpSpaces, SAN_RMP_05_a_bind_on_memory_that_is_not_registered_needs_no_kernel) {
   covers("SAN-RMP-05");
   open();
-  const Rkey key = table_.alloc_rkey(owner_.pd).value();
+  const Rkey key = table_.windows.alloc_rkey(owner_.pd).value();
   const auto agent_calls = [&] { return owner_.adapter->counters().get(AdapterCounter::kAgentCalls); };
   const uint64_t before = agent_calls();
   const int asked = vmm_.page_questions;
@@ -83,7 +83,7 @@ TEST_F(SanRmpSpaces, SAN_RMP_05_a_bind_on_memory_that_is_not_registered_needs_no
   for (uint32_t i = 0; i < AdapterLimits().keys; ++i)
     ASSERT_EQ(bind(owner_.pd, key, AddressKind::kEffective, effective(kHeap, 1)),
               bind_reason(AccessFault::kAlreadyBound));
-  EXPECT_EQ(table_.unbind_rkey(owner_.pd, key), AccessFault::kNone);
+  EXPECT_EQ(table_.windows.unbind_rkey(owner_.pd, key), AccessFault::kNone);
   EXPECT_EQ(agent_calls(), before);
   EXPECT_EQ(vmm_.fetches[kOwner], 1) << "of open()";
   EXPECT_EQ(vmm_.page_questions, asked);
@@ -97,8 +97,8 @@ TEST_F(SanRmpSpaces, SAN_RMP_11_a_range_that_has_become_invalid_grants_nothing) 
   vmm_.enter(kUpper + 1, 0, 6);
   open();
   ASSERT_TRUE(spaces_.map_local_page(join_address({kUpper + 1, 0, 0}), 1).ok());
-  const Rkey key = table_.alloc_rkey(owner_.pd).value();
-  const Rkey other = table_.alloc_rkey(owner_.pd).value();
+  const Rkey key = table_.windows.alloc_rkey(owner_.pd).value();
+  const Rkey other = table_.windows.alloc_rkey(owner_.pd).value();
   ASSERT_EQ(bind(owner_.pd, key, AddressKind::kEffective, effective(kHeap, 0)), Reason::kOk);
   ASSERT_EQ(bind(owner_.pd, other, AddressKind::kEffective, effective(kCode, 0)), Reason::kOk);
   std::memset(vmm_.frame(3), 0x11, kSpacePageBytes);
@@ -143,7 +143,7 @@ TEST_F(SanRmpSpaces, SAN_LMP_13_no_physical_address_is_in_any_frame) {
   const MemoryRegion plain = heap();
   EXPECT_EQ(write_to(plain.addr + 4000, plain.rkey, 500), WcStatus::kSuccess);
   EXPECT_EQ(write_to(plain.addr + 4 * kSpacePageBytes, plain.rkey), WcStatus::kRemoteAccess);
-  const Rkey key = table_.alloc_rkey(kernel_).value();
+  const Rkey key = table_.windows.alloc_rkey(kernel_).value();
   ASSERT_TRUE(spaces_
                   .bind_rkey(kernel_, key, AddressKind::kVirtual, join_address({kUpper, 1, 0}), 64,
                              Access::kRemoteWrite)

@@ -103,7 +103,9 @@ TEST(SanXportStar, SAN_XPORT_02_messages_and_data_of_rc_are_at_its_one_peer_alon
   // third node, opens nothing.
   const PdId process = peer.adapter->alloc_pd().value();
   const MemoryRegion of_process =
-      peer.adapter->memory().reg_mr(process, peer.memory, Access::kLocalWrite | Access::kRemoteWrite).value();
+      peer.adapter->memory()
+          .regions.reg_mr(process, peer.memory, Access::kLocalWrite | Access::kRemoteWrite)
+          .value();
   expected = peer.memory;
   for (const MemoryRegion& region : {of_process, third.region}) {
     const auto fresh = star.connect({});

@@ -39,13 +39,13 @@ class SendRegistrationRow : public ::testing::Test {
 
   /// Reserves a region and stages four pages of side 0's memory for it, the last page first.
   MemoryRegion reserve() {
-    const MemoryRegion region = table().reserve_mr(near().pd, true).value();
+    const MemoryRegion region = table().regions.reserve_mr(near().pd, true).value();
     return stage(region.lkey);
   }
   MemoryRegion stage(Lkey lkey) {
     std::vector<std::byte*> pages;
     for (uint64_t page = 4; page-- > 0;) pages.push_back(near().memory.data() + kStaged + page * kPage);
-    return table().stage(lkey, PageList{.pages = pages, .length = 4 * kPage}).value();
+    return table().regions.stage(lkey, PageList{.pages = pages, .length = 4 * kPage}).value();
   }
   /// The bytes of that region in the order of its addresses.
   [[nodiscard]] std::vector<std::byte> staged_bytes(uint64_t offset, uint64_t bytes) {
@@ -163,32 +163,32 @@ constexpr std::array kViolations{
               [](MemoryTable&, PdId, const MemoryRegion& good) {
                 return RegisterRequest{Lkey(good.rkey.value()), kBase, kFull};
               }},
-    Violation{
-        "an entry of another domain", AccessFault::kWrongPd,
-        [](MemoryTable& table, PdId pd, const MemoryRegion&) {
-          return RegisterRequest{table.reserve_mr(PdId(pd.value() + 1), true).value().lkey, kBase, kFull};
-        }},
+    Violation{"an entry of another domain", AccessFault::kWrongPd,
+              [](MemoryTable& table, PdId pd, const MemoryRegion&) {
+                return RegisterRequest{table.regions.reserve_mr(PdId(pd.value() + 1), true).value().lkey,
+                                       kBase, kFull};
+              }},
     Violation{"an old instance", AccessFault::kWrongInstance,
               [](MemoryTable& table, PdId pd, const MemoryRegion&) {
                 std::array<std::byte, 8> memory{};
-                const MemoryRegion first = table.reserve_mr(pd, true).value();
-                EXPECT_TRUE(table.stage(first.lkey, memory).ok());
-                EXPECT_EQ(table.fill_reserved(pd, {first.lkey, kBase, kFull}), AccessFault::kNone);
-                EXPECT_EQ(table.invalidate_region(pd, first.lkey), AccessFault::kNone);
-                EXPECT_NE(table.stage(first.lkey, memory).value().lkey, first.lkey);
+                const MemoryRegion first = table.regions.reserve_mr(pd, true).value();
+                EXPECT_TRUE(table.regions.stage(first.lkey, memory).ok());
+                EXPECT_EQ(table.regions.fill_reserved(pd, {first.lkey, kBase, kFull}), AccessFault::kNone);
+                EXPECT_EQ(table.regions.invalidate_region(pd, first.lkey), AccessFault::kNone);
+                EXPECT_NE(table.regions.stage(first.lkey, memory).value().lkey, first.lkey);
                 return RegisterRequest{first.lkey, kBase, kFull};
               }},
     Violation{"registered already", AccessFault::kAlreadyBound,
               [](MemoryTable& table, PdId pd, const MemoryRegion&) {
                 static std::array<std::byte, 8> memory;
-                const MemoryRegion twice = table.reserve_mr(pd, true).value();
-                EXPECT_TRUE(table.stage(twice.lkey, memory).ok());
-                EXPECT_EQ(table.fill_reserved(pd, {twice.lkey, kBase, kFull}), AccessFault::kNone);
+                const MemoryRegion twice = table.regions.reserve_mr(pd, true).value();
+                EXPECT_TRUE(table.regions.stage(twice.lkey, memory).ok());
+                EXPECT_EQ(table.regions.fill_reserved(pd, {twice.lkey, kBase, kFull}), AccessFault::kNone);
                 return RegisterRequest{twice.lkey, kBase, kFull};
               }},
     Violation{"nothing is staged", AccessFault::kNotMapped,
               [](MemoryTable& table, PdId pd, const MemoryRegion&) {
-                return RegisterRequest{table.reserve_mr(pd, true).value().lkey, kBase, kFull};
+                return RegisterRequest{table.regions.reserve_mr(pd, true).value().lkey, kBase, kFull};
               }},
     Violation{
         "beyond the last address", AccessFault::kOutOfBounds,
@@ -201,7 +201,7 @@ constexpr std::array kViolations{
               }},
     Violation{"no room in the tables", AccessFault::kNoRoom,
               [](MemoryTable& table, PdId, const MemoryRegion& good) {
-                table.limit_page_entries(3);
+                table.regions.limit_page_entries(3);
                 return RegisterRequest{good.lkey, kBase, kFull};
               }},
 };
@@ -222,7 +222,7 @@ TEST_F(SendRegistrationRow, TPT_REG_04_each_single_violation_gives_an_error_comp
     EXPECT_EQ(near().adapter->access_faults().get(violation.fault), before + 1);
     EXPECT_FALSE(table().query(good.lkey.value())->valid);
     EXPECT_FALSE(table().query(good.rkey.value())->valid);
-    table().limit_page_entries(std::numeric_limits<uint64_t>::max());
+    table().regions.limit_page_entries(std::numeric_limits<uint64_t>::max());
     connect(SendRegistration::kAnticipatory);
     post(0, registration(2, good.lkey));
     pair_.run();
@@ -240,7 +240,7 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
   near().fill(0, 100'000, 5);
   far().fill(300'000, 4096, 9);
   const MemoryRegion good = reserve();
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();  // nothing is staged for it
+  const MemoryRegion bad = table().regions.reserve_mr(near().pd, true).value();  // nothing is staged for it
   const Sge big = near().sge(0, 100'000);
   const Sge small{.addr = kBase, .length = 64, .lkey = good.lkey};
   ASSERT_EQ(pair_.post_recv(0, *qps_[0], 20, {near().sge(400'000, 4096)}), PostResult::kOk);
@@ -296,7 +296,7 @@ TEST_F(SendRegistrationRow, TPT_REG_05_the_reactive_option_drains_the_send_queue
 TEST_F(SendRegistrationRow, TPT_REG_05_a_bad_request_of_the_peer_is_refused_while_the_queue_is_drained) {
   covers("TPT-REG-05");
   connect(SendRegistration::kReactive);
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  const MemoryRegion bad = table().regions.reserve_mr(near().pd, true).value();
   post(0, registration(1, bad.lkey));
   pair_.run();
   ASSERT_EQ(state(0), QpState::kSqd);
@@ -319,7 +319,7 @@ TEST_F(SendRegistrationRow, TPT_REG_05_a_bad_request_of_the_peer_is_refused_whil
 TEST_F(SendRegistrationRow, TPT_REG_05_a_refusal_by_the_peer_is_taken_while_the_queue_drains) {
   covers("TPT-REG-05");
   connect(SendRegistration::kReactive);
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  const MemoryRegion bad = table().regions.reserve_mr(near().pd, true).value();
   const Sge data = near().sge(0, 64);
   SendRequest refused = write(1, data);
   refused.rkey = Rkey(refused.rkey.value() ^ 0x100);
@@ -340,7 +340,7 @@ TEST_F(SendRegistrationRow, TPT_REG_06_the_anticipatory_option_stops_everything)
   EXPECT_EQ(near().adapter->config(*qps_[0]).registration, SendRegistration::kAnticipatory);
   near().fill(0, 100'000, 5);
   const MemoryRegion good = reserve();
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  const MemoryRegion bad = table().regions.reserve_mr(near().pd, true).value();
   const Sge big = near().sge(0, 100'000);
   ASSERT_EQ(pair_.post_recv(0, *qps_[0], 20, {near().sge(400'000, 4096)}), PostResult::kOk);
   const std::array<SendRequest, 3> list{write(1, big), registration(2, bad.lkey), registration(3, good.lkey)};
@@ -453,7 +453,7 @@ TEST_F(SendRegistrationRow, the_peer_invalidates_and_the_next_registration_has_n
   EXPECT_NE(near().completions[1].flags & kWcWithInvalidate, 0);
   EXPECT_EQ(near().completions[1].invalidated, region.rkey);
   std::byte* at = nullptr;
-  EXPECT_EQ(table().check_local(near().pd, {kBase, 1, region.lkey}, AccessKind::kLocalRead, at),
+  EXPECT_EQ(table().checks.check_local(near().pd, {kBase, 1, region.lkey}, AccessKind::kLocalRead, at),
             AccessFault::kNotValid)
       << "both keys end";
   const MemoryRegion again = stage(region.lkey);
@@ -463,9 +463,9 @@ TEST_F(SendRegistrationRow, the_peer_invalidates_and_the_next_registration_has_n
   pair_.run();
   EXPECT_EQ(near().completions.back().status, WcStatus::kSuccess);
   RemoteGrant grant;
-  EXPECT_EQ(table().check_remote(near().pd, again.rkey, kBase, 1, AccessKind::kRemoteWrite, grant),
+  EXPECT_EQ(table().checks.check_remote(near().pd, again.rkey, kBase, 1, AccessKind::kRemoteWrite, grant),
             AccessFault::kNone);
-  EXPECT_EQ(table().check_remote(near().pd, region.rkey, kBase, 1, AccessKind::kRemoteWrite, grant),
+  EXPECT_EQ(table().checks.check_remote(near().pd, region.rkey, kBase, 1, AccessKind::kRemoteWrite, grant),
             AccessFault::kWrongInstance);
 }
 
@@ -484,19 +484,19 @@ TEST_F(SendRegistrationRow, invalidation_ends_only_what_a_request_has_registered
   pair_.run();
   EXPECT_EQ(far().completions.back().status, WcStatus::kRemoteAccess);
   EXPECT_TRUE(table().query(region.lkey.value())->valid);
-  EXPECT_EQ(table().invalidate_region(near().pd, near().region.lkey), AccessFault::kWrongType);
-  EXPECT_FALSE(table().rereg_mr(region.lkey, {.access = Access::kLocalWrite}).ok());
-  EXPECT_FALSE(table().stage(region.lkey, near().memory).ok()) << "it is registered";
+  EXPECT_EQ(table().regions.invalidate_region(near().pd, near().region.lkey), AccessFault::kWrongType);
+  EXPECT_FALSE(table().regions.rereg_mr(region.lkey, {.access = Access::kLocalWrite}).ok());
+  EXPECT_FALSE(table().regions.stage(region.lkey, near().memory).ok()) << "it is registered";
   // A region with a bound window cannot be invalidated.
   const MemoryRegion bound = reserve();
-  ASSERT_EQ(table().fill_reserved(near().pd, {bound.lkey, kBase, kFull | Access::kWindowBind}),
+  ASSERT_EQ(table().regions.fill_reserved(near().pd, {bound.lkey, kBase, kFull | Access::kWindowBind}),
             AccessFault::kNone);
-  const Rkey key = table().alloc_rkey(near().pd).value();
-  ASSERT_EQ(table().bind_rkey(near().pd, {key, bound.lkey, kBase, 8, Access::kRemoteRead}),
+  const Rkey key = table().windows.alloc_rkey(near().pd).value();
+  ASSERT_EQ(table().windows.bind_rkey(near().pd, {key, bound.lkey, kBase, 8, Access::kRemoteRead}),
             AccessFault::kNone);
-  EXPECT_EQ(table().invalidate_region(near().pd, bound.lkey), AccessFault::kAlreadyBound);
-  ASSERT_EQ(table().unbind_rkey(near().pd, key), AccessFault::kNone);
-  EXPECT_EQ(table().invalidate_region(near().pd, bound.lkey), AccessFault::kNone);
+  EXPECT_EQ(table().regions.invalidate_region(near().pd, bound.lkey), AccessFault::kAlreadyBound);
+  ASSERT_EQ(table().windows.unbind_rkey(near().pd, key), AccessFault::kNone);
+  EXPECT_EQ(table().regions.invalidate_region(near().pd, bound.lkey), AccessFault::kNone);
 }
 
 /// Late cells of a write are not placed after the invalidation.
@@ -550,7 +550,7 @@ TEST_F(SendRegistrationRow, an_unacknowledged_service_registers_too) {
   config.registration = SendRegistration::kReactive;
   qps_ = pair_.connect(config);
   const MemoryRegion good = reserve();
-  const MemoryRegion bad = table().reserve_mr(near().pd, true).value();
+  const MemoryRegion bad = table().regions.reserve_mr(near().pd, true).value();
   post(0, registration(1, good.lkey));
   post(0, registration(2, bad.lkey));
   post(0, registration(3, good.lkey));

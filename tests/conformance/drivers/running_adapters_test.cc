@@ -47,7 +47,7 @@ struct End {
     cq = adapter().create_cq(64).value();
     region = adapter()
                  .memory()
-                 .reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
+                 .regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
                  .value();
     renew();
   }

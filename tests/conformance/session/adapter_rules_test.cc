@@ -55,15 +55,15 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
   adapter::MemoryRegion region;
   Rkey key;
   const std::span<std::byte> memory = std::span(pair.side(0).memory).first(64);
-  EXPECT_TRUE(
-      counts([&] { region = adapter().memory().reg_mr(pd, memory, adapter::Access::kLocalWrite).value(); }));
+  EXPECT_TRUE(counts(
+      [&] { region = adapter().memory().regions.reg_mr(pd, memory, adapter::Access::kLocalWrite).value(); }));
   EXPECT_TRUE(counts([&] {
     const adapter::RegionChange change{.access = adapter::Access::kLocalWrite | adapter::Access::kRemoteRead};
-    region = adapter().memory().rereg_mr(region.lkey, change).value();
+    region = adapter().memory().regions.rereg_mr(region.lkey, change).value();
   }));
-  EXPECT_TRUE(counts([&] { key = adapter().memory().alloc_rkey(pd).value(); }));
-  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dealloc_rkey(key).ok()); }));
-  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().dereg_mr(region.lkey).ok()); }));
+  EXPECT_TRUE(counts([&] { key = adapter().memory().windows.alloc_rkey(pd).value(); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().windows.dealloc_rkey(key).ok()); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().regions.dereg_mr(region.lkey).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_qp(qp).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_cq(cq).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().dealloc_pd(pd).ok()); }));
@@ -165,6 +165,7 @@ TEST_F(AdapterRules, SAN_WQE_08_addresses_belong_to_the_owner_of_the_queue_pair)
     regions[i] =
         adapter(i)
             .memory()
+            .regions
             .reg_mr(pair.side(i).pd, std::span(pair.side(i).memory).first(4096), all, {.base_addr = kBase})
             .value();
   }

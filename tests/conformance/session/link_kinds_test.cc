@@ -299,10 +299,11 @@ TEST_P(SanRmpLinks, SAN_RMP_08_three_remote_nodes_use_one_key_and_a_stranger_can
   AdapterStar star(config);
   PairSide& owner = star.side(0);
   adapter::MemoryTable& table = owner.adapter->memory();
-  const Rkey key = table.alloc_rkey(owner.pd).value();
+  const Rkey key = table.windows.alloc_rkey(owner.pd).value();
   const uint64_t va = owner.region.addr;
-  ASSERT_EQ(table.bind_rkey(owner.pd, {key, owner.region.lkey, va, 4096, adapter::Access::kRemoteWrite}),
-            adapter::AccessFault::kNone);
+  ASSERT_EQ(
+      table.windows.bind_rkey(owner.pd, {key, owner.region.lkey, va, 4096, adapter::Access::kRemoteWrite}),
+      adapter::AccessFault::kNone);
   const auto write = [&](int from, adapter::QueuePair& qp, uint32_t offset) {
     const adapter::Sge sge = star.side(from).sge(0, 64);
     return star.side(from).adapter->post_send(qp, {.wr_id = 1,
@@ -364,9 +365,9 @@ TEST_P(SanRmpLinks, SAN_RMP_08_any_node_with_the_key_uses_it_by_a_datagram_qp_th
                 *takes, {.state = adapter::QpState::kRts, .access = adapter::Access::kRemoteWrite},
                 adapter::kQpAttrState | adapter::kQpAttrAccess),
             adapter::ModifyResult::kOk);
-  const Rkey key = table.alloc_rkey(owner.pd).value();
-  ASSERT_EQ(table.bind_rkey(owner.pd,
-                            {key, owner.region.lkey, owner.region.addr, 4096, adapter::Access::kRemoteWrite}),
+  const Rkey key = table.windows.alloc_rkey(owner.pd).value();
+  ASSERT_EQ(table.windows.bind_rkey(
+                owner.pd, {key, owner.region.lkey, owner.region.addr, 4096, adapter::Access::kRemoteWrite}),
             adapter::AccessFault::kNone);
   const auto write = [&](int from, const adapter::QueuePair& to, Rkey with, uint32_t offset) {
     const adapter::Sge sge = star.side(from).sge(0, 64);

@@ -27,7 +27,7 @@ class Atomics : public ::testing::Test {
   Atomics() {
     PairSide& far = pair.side(1);
     region = far.adapter->memory()
-                 .reg_mr(far.pd, std::as_writable_bytes(std::span(words)), kAll | Access::kWindowBind)
+                 .regions.reg_mr(far.pd, std::as_writable_bytes(std::span(words)), kAll | Access::kWindowBind)
                  .value();
   }
   std::array<QueuePair*, 2> connect(const QpAttr& attr = {}, const QpConfig& config = {}) {
@@ -303,8 +303,8 @@ TEST_F(Atomics, are_refused_without_the_right_of_the_qp_or_of_the_key) {
   grant(*plain[1], Access::kRemoteRead | Access::kRemoteWrite);
   EXPECT_EQ(status_of_one(*plain[0], request(SendOpcode::kFetchAdd, 1)), WcStatus::kRemoteInvalidRequest);
   PairSide& far = pair.side(1);
-  const Rkey key = far.adapter->memory().alloc_rkey(far.pd).value();
-  ASSERT_EQ(far.adapter->memory().bind_rkey(
+  const Rkey key = far.adapter->memory().windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(far.adapter->memory().windows.bind_rkey(
                 far.pd, {key, region.lkey, region.addr, 64, Access::kRemoteRead | Access::kRemoteWrite}),
             AccessFault::kNone);
   SendRequest wanted = request(SendOpcode::kFetchAdd, 1);
@@ -323,8 +323,8 @@ TEST_F(Atomics, are_refused_where_the_address_or_the_memory_is_not_aligned) {
   EXPECT_EQ(status_of_one(*connect()[0], request(SendOpcode::kFetchAdd, 1, 0, 4)),
             WcStatus::kRemoteInvalidRequest);
   PairSide& far = pair.side(1);
-  const Rkey key = far.adapter->memory().alloc_rkey(far.pd).value();
-  ASSERT_EQ(far.adapter->memory().bind_rkey(
+  const Rkey key = far.adapter->memory().windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(far.adapter->memory().windows.bind_rkey(
                 far.pd, {key, region.lkey, region.addr + 4, 64, Access::kRemoteAtomic | Access::kZeroBased}),
             AccessFault::kNone);
   SendRequest wanted = request(SendOpcode::kFetchAdd, 1);

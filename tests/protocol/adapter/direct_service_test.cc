@@ -411,7 +411,7 @@ TEST_F(Direct, a_region_ends_only_when_no_peer_moves_its_data) {
   pair.run(20);
   ASSERT_EQ(pair.end(1).own().published(), 1U);
   MemoryTable& table = pair.side(1).adapter->memory();
-  ASSERT_TRUE(table.dereg_mr(pair.side(1).region.lkey));
+  ASSERT_TRUE(table.regions.dereg_mr(pair.side(1).region.lkey));
   EXPECT_EQ(pair.end(1).own().published(), 0U);
   (void)pair.take_completions(0);
   post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
@@ -435,12 +435,12 @@ TEST_F(Direct, a_window_and_its_regions_stay_while_the_peer_moves_data) {
   ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
   pair.run(20);
   EXPECT_EQ(pair.paths[1]->claims, 1);
-  const Refusable<> refused = table.dereg_mr(lkey);
+  const Refusable<> refused = table.regions.dereg_mr(lkey);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().reason(), Reason::kAgain);
   EXPECT_LE(pair.side(1).adapter->deadline(), pair.clock.now() + 1ms);
   fabric::store_window_word(use, 0);
-  EXPECT_TRUE(table.dereg_mr(lkey));
+  EXPECT_TRUE(table.regions.dereg_mr(lkey));
   pair.run(120);
   EXPECT_EQ(pair.paths[1]->claims, 0);
 }

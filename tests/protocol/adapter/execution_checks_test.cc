@@ -29,9 +29,10 @@ class ExecutionChecks : public ::testing::Test {
   /// Binds a window over `bytes` of side 1's buffer.
   Rkey bound_key(uint64_t bytes, Access access, uint64_t offset = 0) {
     PairSide& far = pair.side(1);
-    const Rkey key = table().alloc_rkey(far.pd).value();
-    EXPECT_EQ(table().bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
-              AccessFault::kNone);
+    const Rkey key = table().windows.alloc_rkey(far.pd).value();
+    EXPECT_EQ(
+        table().windows.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
+        AccessFault::kNone);
     return key;
   }
   void write(QueuePair& qp, uint32_t offset, uint32_t bytes, Rkey key, uint64_t va = 0) {
@@ -139,28 +140,28 @@ TEST_F(ExecutionChecks, a_write_whose_permission_has_ended_before_its_turn_is_re
   const std::array<End, 5> ends{{
       {"unbound", WcStatus::kRemoteAccess,
        [](ExecutionChecks& at, QueuePair&, Rkey key) {
-         ASSERT_EQ(at.table().unbind_rkey(at.pair.side(1).pd, key), AccessFault::kNone);
+         ASSERT_EQ(at.table().windows.unbind_rkey(at.pair.side(1).pd, key), AccessFault::kNone);
        }},
       {"invalidated", WcStatus::kRemoteAccess,
        [](ExecutionChecks& at, QueuePair&, Rkey key) {
-         ASSERT_EQ(at.table().invalidate(at.pair.side(1).pd, key), AccessFault::kNone);
+         ASSERT_EQ(at.table().windows.invalidate(at.pair.side(1).pd, key), AccessFault::kNone);
        }},
       {"bound to other memory", WcStatus::kRemoteAccess,
        [](ExecutionChecks& at, QueuePair&, Rkey key) {
          const PairSide& far = at.pair.side(1);
-         ASSERT_EQ(at.table().unbind_rkey(far.pd, key), AccessFault::kNone);
-         ASSERT_EQ(at.table().bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + 8192, 4096,
-                                                 Access::kRemoteWrite | Access::kZeroBased}),
+         ASSERT_EQ(at.table().windows.unbind_rkey(far.pd, key), AccessFault::kNone);
+         ASSERT_EQ(at.table().windows.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + 8192, 4096,
+                                                         Access::kRemoteWrite | Access::kZeroBased}),
                    AccessFault::kNone);
        }},
       {"a new instance", WcStatus::kRemoteAccess,
        [](ExecutionChecks& at, QueuePair&, Rkey key) {
          const PairSide& far = at.pair.side(1);
          Rkey now;
-         ASSERT_EQ(at.table().rebind_window(far.pd,
-                                            {key, far.region.lkey, far.region.addr, 4096,
-                                             Access::kRemoteWrite | Access::kZeroBased},
-                                            now),
+         ASSERT_EQ(at.table().windows.rebind_window(far.pd,
+                                                    {key, far.region.lkey, far.region.addr, 4096,
+                                                     Access::kRemoteWrite | Access::kZeroBased},
+                                                    now),
                    AccessFault::kNone);
        }},
       {"the right of the QP", WcStatus::kRemoteInvalidRequest,
@@ -232,7 +233,7 @@ TEST_F(ExecutionChecks, uc_a_message_whose_permission_ends_in_the_middle_is_miss
     write(*qps[0], 0, 512, key);
     pair.run(3);
     if (by_key) {
-      ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+      ASSERT_EQ(table().windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
     } else {
       withdraw_rights(*qps[1], Access::kRemoteRead);
     }
@@ -266,7 +267,7 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
       const PdId pd = ends[i]->alloc_pd().value();
       cqs[i] = ends[i]->create_cq(16).value();
       regions[i] =
-          ends[i]->memory().reg_mr(pd, memory[i], Access::kLocalWrite | Access::kRemoteWrite).value();
+          ends[i]->memory().regions.reg_mr(pd, memory[i], Access::kLocalWrite | Access::kRemoteWrite).value();
       QpConfig config{.type = type, .pd = pd, .send_cq = cqs[i], .recv_cq = cqs[i]};
       config.idata_takes_recv_wqe = false;
       config.packet_bytes = 512;
@@ -386,7 +387,7 @@ TEST_F(RepeatedReads, a_repeated_read_must_name_the_same_range_and_key) {
   EXPECT_EQ(counted(*qps[1], QpCounter::kReadsNotRepeated), 3U);
   request(qps, Psn(100), va, 512, key);
   EXPECT_EQ(responses(), 2U);
-  ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  ASSERT_EQ(table().windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
   request(qps, Psn(100), va, 512, key);
   EXPECT_EQ(responses(), 0U) << "the key is checked like the first time";
 }
@@ -443,7 +444,7 @@ TEST_F(RepeatedReads, a_one_shot_read_under_way_is_the_only_one_and_ends_with_it
     read(*others[0], 64, key, 6);
     pair.run(3);
     if (unbound) {
-      ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+      ASSERT_EQ(table().windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
     }
     pair.pipe.set_room(1, UINT32_MAX);
     pair.run(100, 1ms);

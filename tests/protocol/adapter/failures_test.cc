@@ -106,8 +106,8 @@ TEST_F(Failures, an_lkey_of_a_region_that_was_deregistered) {
   connect();
   MemoryTable& memory = pair_.side(0).adapter->memory();
   const MemoryRegion gone =
-      memory.reg_mr(pair_.side(0).pd, pair_.side(0).memory, Access::kLocalWrite).value();
-  ASSERT_TRUE(memory.dereg_mr(gone.lkey).ok());
+      memory.regions.reg_mr(pair_.side(0).pd, pair_.side(0).memory, Access::kLocalWrite).value();
+  ASSERT_TRUE(memory.regions.dereg_mr(gone.lkey).ok());
   SendRequest wrong = request(SendOpcode::kSend);
   sge_.lkey = gone.lkey;
   post(wrong);
@@ -134,8 +134,10 @@ TEST_F(Failures, the_second_segment_is_the_one_that_is_named) {
 TEST_F(Failures, an_lkey_of_another_protection_domain) {
   connect();
   const PdId other = pair_.side(0).adapter->alloc_pd().value();
-  const MemoryRegion foreign =
-      pair_.side(0).adapter->memory().reg_mr(other, pair_.side(0).memory, Access::kLocalWrite).value();
+  const MemoryRegion foreign = pair_.side(0)
+                                   .adapter->memory()
+                                   .regions.reg_mr(other, pair_.side(0).memory, Access::kLocalWrite)
+                                   .value();
   SendRequest wrong = request(SendOpcode::kRdmaWrite);
   sge_.lkey = foreign.lkey;
   post(wrong);
@@ -145,8 +147,10 @@ TEST_F(Failures, an_lkey_of_another_protection_domain) {
 
 TEST_F(Failures, a_read_into_memory_that_may_not_be_written) {
   connect();
-  const MemoryRegion constant =
-      pair_.side(0).adapter->memory().reg_mr(pair_.side(0).pd, pair_.side(0).memory, Access::kNone).value();
+  const MemoryRegion constant = pair_.side(0)
+                                    .adapter->memory()
+                                    .regions.reg_mr(pair_.side(0).pd, pair_.side(0).memory, Access::kNone)
+                                    .value();
   SendRequest wrong = request(SendOpcode::kRdmaRead);
   sge_.lkey = constant.lkey;
   post(wrong);
@@ -160,9 +164,10 @@ TEST_F(Failures, an_rkey_of_a_region_that_was_deregistered) {
   connect();
   MemoryTable& memory = pair_.side(1).adapter->memory();
   const MemoryRegion gone =
-      memory.reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
+      memory.regions
+          .reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
           .value();
-  ASSERT_TRUE(memory.dereg_mr(gone.lkey).ok());
+  ASSERT_TRUE(memory.regions.dereg_mr(gone.lkey).ok());
   SendRequest wrong = request(SendOpcode::kRdmaWrite);
   wrong.rkey = gone.rkey;
   post(wrong);
@@ -194,7 +199,7 @@ TEST_F(Failures, an_rkey_of_another_protection_domain) {
   const MemoryRegion foreign =
       pair_.side(1)
           .adapter->memory()
-          .reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
+          .regions.reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
           .value();
   SendRequest wrong = request(SendOpcode::kRdmaWrite);
   wrong.rkey = foreign.rkey;
@@ -207,7 +212,7 @@ TEST_F(Failures, a_read_of_a_region_that_may_only_be_written) {
   const MemoryRegion region =
       pair_.side(1)
           .adapter->memory()
-          .reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
+          .regions.reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteWrite)
           .value();
   SendRequest wrong = request(SendOpcode::kRdmaRead);
   wrong.rkey = region.rkey;
@@ -236,7 +241,7 @@ TEST_F(Failures, an_atomic_that_is_not_aligned) {
   const MemoryRegion region =
       pair_.side(1)
           .adapter->memory()
-          .reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteAtomic)
+          .regions.reg_mr(pair_.side(1).pd, pair_.side(1).memory, Access::kLocalWrite | Access::kRemoteAtomic)
           .value();
   SendRequest wrong = request(SendOpcode::kFetchAdd);
   sge_.length = 8;

@@ -91,9 +91,9 @@ class World {
  public:
   World(Gone gone, Transfer transfer, bool tolerant) : gone_(gone), transfer_(transfer) {
     test::PairSide& owner = pair.side(owner_);
-    if (tolerant) owner.adapter->memory().tolerate_gone_memory(&missed);
+    if (tolerant) owner.adapter->memory().computer().tolerate_gone_memory(&missed);
     if (gone == Gone::kNeverMapped) page.go(gone);
-    region = owner.adapter->memory().reg_mr(owner.pd, {page.at(), kPage}, kFullRights).value();
+    region = owner.adapter->memory().regions.reg_mr(owner.pd, {page.at(), kPage}, kFullRights).value();
     qps = pair.connect({.type = QpType::kRc});
     QpAttr attr;
     attr.access = Access::kRemoteRead | Access::kRemoteWrite | Access::kRemoteAtomic;

@@ -87,7 +87,8 @@ TEST_F(KeyQuestionsTest, a_key_of_another_domain_is_refused_at_the_second_nic) {
   const auto qps = pair.connect({}, 1);
   pair.move(qps);
   const PdId other = pair.far.adapter->alloc_pd().value();
-  const MemoryRegion foreign = pair.list(pair.far, 0).reg_mr(other, pair.far.memory, NicPair::kAll).value();
+  const MemoryRegion foreign =
+      pair.list(pair.far, 0).regions.reg_mr(other, pair.far.memory, NicPair::kAll).value();
   const std::vector<std::byte> before = pair.far.memory;
   pair.near.fill(0, 64, 0x62);
   write(*qps[0], foreign.rkey, foreign.addr, 64);
@@ -101,13 +102,13 @@ TEST_F(KeyQuestionsTest, a_key_that_ended_is_refused_at_the_second_nic_before_an
     const auto qps = pair.connect({}, 1);
     pair.move(qps);
     const MemoryRegion region =
-        pair.list(pair.far, 0).reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll).value();
+        pair.list(pair.far, 0).regions.reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll).value();
     pair.near.fill(0, 64, 0x63);
     if (handed_over) {
       write(*qps[0], region.rkey, region.addr, 64);
       ASSERT_TRUE(pair.list(pair.far, 1).has_key(region.rkey.value()));
     }
-    ASSERT_TRUE(pair.list(pair.far, 0).dereg_mr(region.lkey).ok());
+    ASSERT_TRUE(pair.list(pair.far, 0).regions.dereg_mr(region.lkey).ok());
     EXPECT_FALSE(pair.list(pair.far, 1).has_key(region.rkey.value()));
     const std::vector<std::byte> before = pair.far.memory;
     pair.near.fill(0, 64, 0x64);
@@ -129,7 +130,7 @@ TEST_F(KeyQuestionsTest, a_key_that_ends_while_its_question_waits_is_not_handed_
   ASSERT_EQ(pair.write(*qps[0], key, pair.far.region.addr, 64), PostResult::kOk);
   pair.run(20);
   ASSERT_EQ(pair.far.count(KeyCounter::kQuestions), 1U);
-  ASSERT_EQ(pair.list(pair.far, 0).unbind_rkey(pair.far.pd, key), AccessFault::kNone);
+  ASSERT_EQ(pair.list(pair.far, 0).windows.unbind_rkey(pair.far.pd, key), AccessFault::kNone);
   pair.far.component_runs = true;
   pair.run();
   EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
@@ -141,13 +142,15 @@ TEST_F(KeyQuestionsTest, rights_that_change_under_the_same_key_change_at_every_n
   const auto qps = pair.connect({}, 1);
   pair.move(qps);
   const MemoryRegion region =
-      pair.list(pair.far, 0).reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll, {.one_key = true}).value();
+      pair.list(pair.far, 0)
+          .regions.reg_mr(pair.far.pd, pair.far.memory, NicPair::kAll, {.one_key = true})
+          .value();
   pair.near.fill(0, 64, 0x66);
   write(*qps[0], region.rkey, region.addr, 64);
   EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
   const MemoryRegion changed =
       pair.list(pair.far, 0)
-          .rereg_mr(region.lkey, {.access = Access::kLocalWrite | Access::kRemoteRead})
+          .regions.rereg_mr(region.lkey, {.access = Access::kLocalWrite | Access::kRemoteRead})
           .value();
   ASSERT_EQ(changed.rkey, region.rkey);
   write(*qps[0], region.rkey, region.addr + 64, 64);
@@ -397,7 +400,7 @@ TEST_F(KeyQuestionsTest, a_queue_pair_that_comes_back_finds_its_key_without_a_qu
 TEST_F(KeyQuestionsTest, work_requests_name_keys_of_any_nic) {
   const auto qps = pair.connect({}, 1);
   const MemoryRegion region =
-      pair.list(pair.near, 1).reg_mr(pair.near.pd, pair.near.memory, NicPair::kAll).value();
+      pair.list(pair.near, 1).regions.reg_mr(pair.near.pd, pair.near.memory, NicPair::kAll).value();
   pair.near.fill(0, 64, 0x70);
   const Sge from{region.addr, 64, region.lkey};
   ASSERT_EQ(pair.near.adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWrite,
@@ -415,11 +418,12 @@ TEST_F(KeyQuestionsTest, a_domain_can_be_freed_when_its_keys_have_ended_everywhe
   const auto qps = pair.connect({}, 1);
   pair.move(qps);
   const PdId pd = pair.far.adapter->alloc_pd().value();
-  const MemoryRegion foreign = pair.list(pair.far, 0).reg_mr(pd, pair.far.memory, NicPair::kAll).value();
+  const MemoryRegion foreign =
+      pair.list(pair.far, 0).regions.reg_mr(pd, pair.far.memory, NicPair::kAll).value();
   write(*qps[0], foreign.rkey, foreign.addr, 64);
   EXPECT_FALSE(pair.list(pair.far, 1).pd_unused(pd));
   EXPECT_FALSE(pair.far.adapter->dealloc_pd(pd).ok());
-  ASSERT_TRUE(pair.list(pair.far, 0).dereg_mr(foreign.lkey).ok());
+  ASSERT_TRUE(pair.list(pair.far, 0).regions.dereg_mr(foreign.lkey).ok());
   EXPECT_TRUE(pair.far.adapter->dealloc_pd(pd).ok());
 }
 

@@ -18,14 +18,15 @@ class LargeWrites : public ::testing::Test {
  protected:
   MemoryTable& table() { return pair.side(1).adapter->memory(); }
   Rkey key_over(uint64_t bytes, Access access = Access::kRemoteWrite) {
-    const Rkey key = table().alloc_rkey(pair.side(1).pd).value();
+    const Rkey key = table().windows.alloc_rkey(pair.side(1).pd).value();
     bind(key, 0, bytes, access);
     return key;
   }
   void bind(Rkey key, uint64_t offset, uint64_t bytes, Access access = Access::kRemoteWrite) {
     PairSide& far = pair.side(1);
-    ASSERT_EQ(table().bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
-              AccessFault::kNone);
+    ASSERT_EQ(
+        table().windows.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
+        AccessFault::kNone);
   }
   void post(Rkey key) {
     pair.side(0).fill(0, kBytes, 1);
@@ -85,7 +86,7 @@ TEST_F(LargeWrites, end_where_their_key_ends) {
 TEST_F(LargeWrites, stop_when_their_key_is_unbound) {
   const Rkey key = key_over(kBytes);
   post_half(key);
-  ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  ASSERT_EQ(table().windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
   EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
   expect_written(kBytes / 2);
 }
@@ -93,7 +94,7 @@ TEST_F(LargeWrites, stop_when_their_key_is_unbound) {
 TEST_F(LargeWrites, stop_when_their_key_is_bound_elsewhere) {
   const Rkey key = key_over(kBytes);
   post_half(key);
-  ASSERT_EQ(table().unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  ASSERT_EQ(table().windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
   bind(key, kBytes, kBytes);
   EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
   expect_written(kBytes / 2);

@@ -132,8 +132,8 @@ TEST_F(LateCells, the_last_of_several_writes_wins_wherever_they_meet) {
 TEST_F(LateCells, writes_meet_under_two_keys) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
-  const Rkey key = adapter(1).memory().alloc_rkey(far.pd).value();
-  ASSERT_EQ(adapter(1).memory().bind_rkey(
+  const Rkey key = adapter(1).memory().windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(adapter(1).memory().windows.bind_rkey(
                 far.pd, {key, far.region.lkey, far.region.addr, 4 * kCell, Access::kRemoteWrite}),
             AccessFault::kNone);
   lose({1});
@@ -150,9 +150,9 @@ TEST_F(LateCells, writes_meet_in_pages) {
   PairSide& far = pair.side(1);
   std::byte* base = first_page();
   const std::array<std::byte*, 2> pages{base + kPage, base};
-  const auto region =
-      adapter(1).memory().reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
-                                    Access::kLocalWrite | Access::kRemoteWrite);
+  const auto region = adapter(1).memory().regions.reg_pages(
+      far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
+      Access::kLocalWrite | Access::kRemoteWrite);
   ASSERT_TRUE(region.ok());
   const uint64_t va = region.value().addr + kPage - 2 * kCell;
   lose({1, 2});
@@ -179,15 +179,15 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   std::byte* base = first_page();
   const auto region_of = [&](uint32_t first, uint32_t second) {
     const std::array<std::byte*, 2> pages{base + first * kPage, base + second * kPage};
-    return table
+    return table.regions
         .reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
                    Access::kLocalWrite | Access::kRemoteWrite | Access::kWindowBind)
         .value();
   };
-  const Rkey key = table.alloc_rkey(far.pd).value();
+  const Rkey key = table.windows.alloc_rkey(far.pd).value();
   const auto bind = [&](const MemoryRegion& region) {
-    ASSERT_EQ(table.bind_rkey(far.pd, {key, region.lkey, region.addr, 2 * kPage,
-                                       Access::kRemoteWrite | Access::kZeroBased}),
+    ASSERT_EQ(table.windows.bind_rkey(far.pd, {key, region.lkey, region.addr, 2 * kPage,
+                                               Access::kRemoteWrite | Access::kZeroBased}),
               AccessFault::kNone);
   };
   bind(region_of(0, 2));
@@ -199,7 +199,7 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   post(SendOpcode::kRdmaWrite, kPage - kCell, 4 * kCell, 2, key);
   pair.run(3, Duration{});
   ASSERT_EQ(base[2 * kPage], std::byte{2}) << "placed ahead of its turn";
-  ASSERT_EQ(table.unbind_rkey(far.pd, key), AccessFault::kNone);
+  ASSERT_EQ(table.windows.unbind_rkey(far.pd, key), AccessFault::kNone);
   bind(region_of(3, 1));
   pair.pipe.set_filter(nullptr);
   pair.pipe.release_held();
@@ -311,7 +311,7 @@ TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_b
   use({.signal_all = true});
   PairSide& near = pair.side(0);
   std::vector<std::byte> own(64);
-  const MemoryRegion gone = adapter(0).memory().reg_mr(near.pd, own, Access::kLocalWrite).value();
+  const MemoryRegion gone = adapter(0).memory().regions.reg_mr(near.pd, own, Access::kLocalWrite).value();
   post(SendOpcode::kSend, 0, 16, 1, {});  // side 1 has no receive for it
   const Sge sge{gone.addr, 64, gone.lkey};
   ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 2,
@@ -326,7 +326,7 @@ TEST_F(LateCells, an_answer_to_a_request_that_has_failed_here_speaks_for_those_b
     return from == 1 && !nak ? Verdict::kDrop : Verdict::kPass;
   });
   pair.run(2);
-  ASSERT_TRUE(adapter(0).memory().dereg_mr(gone.lkey).ok());
+  ASSERT_TRUE(adapter(0).memory().regions.dereg_mr(gone.lkey).ok());
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(4096, 64)}), PostResult::kOk);
   pair.run(200, std::chrono::microseconds(100));
   pair.pipe.set_filter(nullptr);
@@ -348,9 +348,10 @@ double turn_with_a_late_cell(bool same_place) {
   std::vector<std::byte> target(size_t{kCellBytes} * kWrites);
   PairSide& far = pair.side(1);
   const auto from =
-      pair.side(0).adapter->memory().reg_mr(pair.side(0).pd, source, Access::kLocalWrite).value();
-  const auto to =
-      far.adapter->memory().reg_mr(far.pd, target, Access::kLocalWrite | Access::kRemoteWrite).value();
+      pair.side(0).adapter->memory().regions.reg_mr(pair.side(0).pd, source, Access::kLocalWrite).value();
+  const auto to = far.adapter->memory()
+                      .regions.reg_mr(far.pd, target, Access::kLocalWrite | Access::kRemoteWrite)
+                      .value();
   pair.pipe.set_filter([count = 0](int side, std::vector<std::byte>&) mutable {
     return side == 0 && count++ == 0 ? Verdict::kHold : Verdict::kPass;
   });

@@ -48,7 +48,7 @@ class PathMigration : public ::testing::Test {
       end->pd = end->adapter->alloc_pd().value();
       end->cq = end->adapter->create_cq(256).value();
       end->region = end->adapter->memory()
-                        .reg_mr(end->pd, end->memory, Access::kLocalWrite | Access::kRemoteRead)
+                        .regions.reg_mr(end->pd, end->memory, Access::kLocalWrite | Access::kRemoteRead)
                         .value();
     }
   }

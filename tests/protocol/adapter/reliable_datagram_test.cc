@@ -392,8 +392,8 @@ TEST_F(ReliableDatagram, a_key_for_one_operation_serves_one) {
   attr.access = Access::kRemoteWrite;
   ASSERT_EQ(adapter(1).modify_qp(*peer, attr, adapter::kQpAttrAccess), ModifyResult::kOk);
   MemoryTable& table = adapter(1).memory();
-  const Rkey key = table.alloc_rkey(far.pd).value();
-  ASSERT_EQ(table.bind_rkey(
+  const Rkey key = table.windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(table.windows.bind_rkey(
                 far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite | Access::kOneShot}),
             AccessFault::kNone);
   for (const WcStatus expected : {WcStatus::kSuccess, WcStatus::kRemoteAccess}) {
@@ -441,9 +441,10 @@ TEST_F(ReliableDatagram, a_wrong_q_key_is_refused_and_stores_nothing) {
 TEST_F(ReliableDatagram, a_send_that_invalidates_a_key_does_so) {
   PairSide& far = pair.side(1);
   MemoryTable& table = adapter(1).memory();
-  const Rkey key = table.alloc_rkey(far.pd).value();
-  ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite}),
-            AccessFault::kNone);
+  const Rkey key = table.windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(
+      table.windows.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite}),
+      AccessFault::kNone);
   const Sge sge = pair.side(0).sge(0, 16);
   const SendRequest request{
       .opcode = SendOpcode::kSendWithInvalidate, .sges = {&sge, 1}, .rkey = key, .dest = to_peer()};

@@ -407,9 +407,10 @@ TEST_F(ResponderProtocol, an_operation_that_the_queue_pair_does_not_grant_is_ref
 TEST_F(ResponderProtocol, packets_of_a_write_go_on_where_the_last_one_ended_under_the_same_key) {
   const MemoryRegion& region = pair.side(0).region;
   MemoryTable& table = pair.side(0).adapter->memory();
-  const Rkey other = table.alloc_rkey(pair.side(0).pd).value();
-  ASSERT_EQ(table.bind_rkey(pair.side(0).pd, {other, region.lkey, region.addr, 4096, Access::kRemoteWrite}),
-            AccessFault::kNone);
+  const Rkey other = table.windows.alloc_rkey(pair.side(0).pd).value();
+  ASSERT_EQ(
+      table.windows.bind_rkey(pair.side(0).pd, {other, region.lkey, region.addr, 4096, Access::kRemoteWrite}),
+      AccessFault::kNone);
   struct Second {
     uint64_t va;
     Rkey key;

@@ -415,7 +415,7 @@ TEST_F(SharedReceive, segments_are_checked_in_the_domain_of_the_queue) {
   PairSide& side = pair.side(1);
   const PdId own = adapter().alloc_pd().value();
   std::vector<std::byte> memory(1024);
-  const MemoryRegion region = adapter().memory().reg_mr(own, memory, Access::kLocalWrite).value();
+  const MemoryRegion region = adapter().memory().regions.reg_mr(own, memory, Access::kLocalWrite).value();
   srq = srqs().create({.pd = own}).value();
   const Flow flow = connect();
   const Sge there{.addr = region.addr, .length = 1024, .lkey = region.lkey};

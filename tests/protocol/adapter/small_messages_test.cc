@@ -21,14 +21,15 @@ class SmallMessages : public ::testing::Test {
   MemoryTable& table(int index) { return pair.side(index).adapter->memory(); }
   Rkey key_over(uint64_t offset, uint64_t bytes, Access access = Access::kRemoteWrite) {
     PairSide& far = pair.side(1);
-    const Rkey key = table(1).alloc_rkey(far.pd).value();
+    const Rkey key = table(1).windows.alloc_rkey(far.pd).value();
     bind(key, offset, bytes, access);
     return key;
   }
   void bind(Rkey key, uint64_t offset, uint64_t bytes, Access access = Access::kRemoteWrite) {
     PairSide& far = pair.side(1);
-    ASSERT_EQ(table(1).bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
-              AccessFault::kNone);
+    ASSERT_EQ(
+        table(1).windows.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr + offset, bytes, access}),
+        AccessFault::kNone);
   }
   /// @return the status of a write to `offset` of the far buffer
   WcStatus write(Rkey key, uint32_t offset, uint32_t bytes = kBytes) {
@@ -84,7 +85,7 @@ TEST_F(SmallMessages, under_another_key_have_its_range) {
 TEST_F(SmallMessages, under_a_key_that_was_unbound_write_nothing) {
   const Rkey key = key_over(0, 4096);
   EXPECT_EQ(write(key, 0), WcStatus::kSuccess);
-  ASSERT_EQ(table(1).unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  ASSERT_EQ(table(1).windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
   EXPECT_EQ(write(key, 64), WcStatus::kRemoteAccess);
   expect_untouched(64);
 }
@@ -92,7 +93,7 @@ TEST_F(SmallMessages, under_a_key_that_was_unbound_write_nothing) {
 TEST_F(SmallMessages, under_a_key_that_was_bound_elsewhere_go_there_alone) {
   const Rkey key = key_over(0, 4096);
   EXPECT_EQ(write(key, 0), WcStatus::kSuccess);
-  ASSERT_EQ(table(1).unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
+  ASSERT_EQ(table(1).windows.unbind_rkey(pair.side(1).pd, key), AccessFault::kNone);
   bind(key, 8192, 4096);
   EXPECT_EQ(write(key, 8192), WcStatus::kSuccess);
   expect_written(8192);
@@ -119,10 +120,10 @@ TEST_F(SmallMessages, need_the_right_of_the_queue_pair_each_time) {
 
 TEST_F(SmallMessages, of_a_region_that_has_ended_do_not_leave) {
   PairSide& near = pair.side(0);
-  const MemoryRegion own = table(0).reg_mr(near.pd, near.memory, Access::kLocalWrite).value();
+  const MemoryRegion own = table(0).regions.reg_mr(near.pd, near.memory, Access::kLocalWrite).value();
   const Rkey key = key_over(0, 4096);
   EXPECT_EQ(write_from({own.addr, kBytes, own.lkey}, key, 0), WcStatus::kSuccess);
-  ASSERT_TRUE(table(0).dereg_mr(own.lkey).ok());
+  ASSERT_TRUE(table(0).regions.dereg_mr(own.lkey).ok());
   EXPECT_EQ(write_from({own.addr + 64, kBytes, own.lkey}, key, 64), WcStatus::kLocalProtection);
   expect_untouched(64);
 }
@@ -130,7 +131,7 @@ TEST_F(SmallMessages, of_a_region_that_has_ended_do_not_leave) {
 TEST_F(SmallMessages, stay_within_the_region_of_the_last_one) {
   PairSide& near = pair.side(0);
   const std::span<std::byte> part(near.memory.data() + 64, 64);
-  const MemoryRegion own = table(0).reg_mr(near.pd, part, Access::kLocalWrite).value();
+  const MemoryRegion own = table(0).regions.reg_mr(near.pd, part, Access::kLocalWrite).value();
   const Rkey key = key_over(0, 4096);
   EXPECT_EQ(write_from({own.addr, kBytes, own.lkey}, key, 64), WcStatus::kSuccess);
   expect_written(64);

@@ -58,7 +58,7 @@ class UnmappedMemory : public ::testing::Test {
     for (int i = 0; i < 2; ++i) {
       std::memset(memory_[i].bytes().data(), 0x40 + i, kPages * kPage);
       region_[i] =
-          pair_.side(i).adapter->memory().reg_mr(pair_.side(i).pd, memory_[i].bytes(), kFull).value();
+          pair_.side(i).adapter->memory().regions.reg_mr(pair_.side(i).pd, memory_[i].bytes(), kFull).value();
     }
     qps_ = pair_.connect({.type = QpType::kRc, .sges = 2});
   }
@@ -187,7 +187,7 @@ TEST_F(UnmappedMemory, a_write_where_nothing_is_mapped_is_a_remote_operation_err
 /// neither the parent's bytes nor its transfers. The child has no adapter: links belong to the parent.
 TEST_F(UnmappedMemory, fork_leaves_the_parents_regions_alone) {
   std::vector<std::byte> own(kPages * kPage, std::byte{0x41});
-  region_[1] = pair_.side(1).adapter->memory().reg_mr(pair_.side(1).pd, own, kFull).value();
+  region_[1] = pair_.side(1).adapter->memory().regions.reg_mr(pair_.side(1).pd, own, kFull).value();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

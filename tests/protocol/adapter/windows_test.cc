@@ -73,7 +73,7 @@ class BoundWindows : public ::testing::Test {
 };
 
 TEST_F(BoundWindows, of_type_2_open_memory_to_the_peer_of_one_queue_pair) {
-  const Rkey first = table().alloc_window(owner().pd, WindowKind::kType2).value();
+  const Rkey first = table().windows.alloc_window(owner().pd, WindowKind::kType2).value();
   const Rkey key = inc(first);
   ASSERT_EQ(bind(*qps_[1], range(key, 100, 64)), WcStatus::kSuccess);
   EXPECT_EQ(owner().completions.back().opcode, WcOpcode::kBindWindow);
@@ -90,7 +90,7 @@ TEST_F(BoundWindows, of_type_2_open_memory_to_the_peer_of_one_queue_pair) {
 }
 
 TEST_F(BoundWindows, of_type_2_are_bound_once_and_ended_by_their_queue_pair_alone) {
-  const Rkey key = table().alloc_window(owner().pd, WindowKind::kType2).value();
+  const Rkey key = table().windows.alloc_window(owner().pd, WindowKind::kType2).value();
   ASSERT_EQ(bind(*qps_[1], range(key, 0, 64)), WcStatus::kSuccess);
   EXPECT_EQ(bind(*qps_[1], range(inc(key), 64, 64)), WcStatus::kMwBind);
   EXPECT_EQ(owner().adapter->query_qp(*qps_[1]).state, QpState::kErr);
@@ -98,13 +98,13 @@ TEST_F(BoundWindows, of_type_2_are_bound_once_and_ended_by_their_queue_pair_alon
   EXPECT_TRUE(table().query(key.value())->valid);
   connect();
   EXPECT_EQ(bind(*qps_[1], {.window = inc(key)}), WcStatus::kMwBind) << "length zero, and not its QP";
-  ASSERT_TRUE(table().dealloc_rkey(key).ok()) << "the program ends it whatever became of the QP";
+  ASSERT_TRUE(table().windows.dealloc_rkey(key).ok()) << "the program ends it whatever became of the QP";
   connect();
   EXPECT_EQ(bind(*qps_[1], range(inc(key), 0, 64)), WcStatus::kMwBind);
 }
 
 TEST_F(BoundWindows, of_type_2_are_invalidated_by_the_peer_and_the_owner_hears_of_it) {
-  const Rkey key = table().alloc_window(owner().pd, WindowKind::kType2).value();
+  const Rkey key = table().windows.alloc_window(owner().pd, WindowKind::kType2).value();
   ASSERT_EQ(bind(*qps_[1], range(key, 0, 64)), WcStatus::kSuccess);
   const Sge sge = near().sge(0, 16);
   const SendRequest end{
@@ -147,7 +147,7 @@ TEST_F(BoundWindows, a_peer_cannot_end_the_key_of_an_ordinary_region) {
 TEST_F(BoundWindows, take_nothing_of_a_write_that_began_before_they_were_invalidated) {
   for (const uint64_t again_at : {uint64_t{0}, uint64_t{8192}}) {
     connect();
-    const Rkey key = table().alloc_window(owner().pd, WindowKind::kType2).value();
+    const Rkey key = table().windows.alloc_window(owner().pd, WindowKind::kType2).value();
     ASSERT_EQ(bind(*qps_[1], range(key, 0, 4096)), WcStatus::kSuccess);
     uint32_t sent = 0;
     pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
@@ -164,14 +164,14 @@ TEST_F(BoundWindows, take_nothing_of_a_write_that_began_before_they_were_invalid
     pair_.run(60);
     EXPECT_EQ(last(0), WcStatus::kRemoteAccess);
     EXPECT_EQ(owner().memory, before);
-    ASSERT_TRUE(table().dealloc_rkey(key).ok());
+    ASSERT_TRUE(table().windows.dealloc_rkey(key).ok());
   }
 }
 
 TEST_F(BoundWindows, of_type_1_move_with_each_bind_and_every_queue_pair_of_the_domain_reaches_them) {
-  const Rkey first = table().alloc_window(owner().pd, WindowKind::kType1).value();
-  const Rkey second = table().promise_key(first);
-  const Rkey third = table().promise_key(second);
+  const Rkey first = table().windows.alloc_window(owner().pd, WindowKind::kType1).value();
+  const Rkey second = table().windows.promise_key(first);
+  const Rkey third = table().windows.promise_key(second);
   // Two binds in a row.
   post(1, *qps_[1], {.wr_id = 1, .opcode = SendOpcode::kBindWindow, .bind = range(second, 0, 64)});
   post(1, *qps_[1], {.wr_id = 2, .opcode = SendOpcode::kBindWindow, .bind = range(third, 1000, 64)});
@@ -193,7 +193,8 @@ TEST_F(BoundWindows, of_type_1_move_with_each_bind_and_every_queue_pair_of_the_d
   EXPECT_EQ(invalidate(*qps_[1], third), WcStatus::kMwBind);
   connect();
   EXPECT_EQ(write(*qps_[0], 1000, 64, third), WcStatus::kSuccess) << "still bound";
-  ASSERT_EQ(bind(*qps_[1], {.window = table().promise_key(third)}), WcStatus::kSuccess) << "length zero";
+  ASSERT_EQ(bind(*qps_[1], {.window = table().windows.promise_key(third)}), WcStatus::kSuccess)
+      << "length zero";
   EXPECT_EQ(write(*qps_[0], 1000, 64, third), WcStatus::kRemoteAccess);
 }
 

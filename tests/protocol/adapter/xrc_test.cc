@@ -48,7 +48,7 @@ class XrcOver : public ::testing::Test {
     queue.number = srqs().number(*queue.srq);
     const Access all =
         Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
-    queue.region = adapter().memory().reg_mr(queue.pd, star.side(1).memory, all).value();
+    queue.region = adapter().memory().regions.reg_mr(queue.pd, star.side(1).memory, all).value();
     return queue;
   }
   /// Connects an initiator at side 0 and its target at side 1 up to RTS.

@@ -17,7 +17,7 @@ constexpr PdId kPd{1};
 
 AccessFault read_at(const MemoryTable& table, const MemoryRegion& region, uint64_t offset) {
   std::byte* at = nullptr;
-  return table.check_local(kPd, {region.addr + offset, 1, region.lkey}, AccessKind::kLocalRead, at);
+  return table.checks.check_local(kPd, {region.addr + offset, 1, region.lkey}, AccessKind::kLocalRead, at);
 }
 
 TEST(MemoryScale, a_million_regions_each_with_its_own_range) {
@@ -28,7 +28,7 @@ TEST(MemoryScale, a_million_regions_each_with_its_own_range) {
   regions.reserve(kMillion);
   for (uint32_t i = 0; i < kMillion; ++i) {
     const Refusable<MemoryRegion> region =
-        table.reg_mr(kPd, std::span(memory).subspan(i, 1), Access::kLocalWrite);
+        table.regions.reg_mr(kPd, std::span(memory).subspan(i, 1), Access::kLocalWrite);
     if (!region.ok()) break;
     regions.push_back(region.value());
   }
@@ -40,7 +40,7 @@ TEST(MemoryScale, a_million_regions_each_with_its_own_range) {
     ASSERT_EQ(table.query(regions[i].lkey.value())->start, regions[i].addr) << i;
   }
   uint32_t refused = 0;
-  for (const MemoryRegion& region : regions) refused += table.dereg_mr(region.lkey).ok() ? 0U : 1U;
+  for (const MemoryRegion& region : regions) refused += table.regions.dereg_mr(region.lkey).ok() ? 0U : 1U;
   EXPECT_EQ(refused, 0U);
   EXPECT_TRUE(table.pd_unused(kPd));
   EXPECT_EQ(read_at(table, regions[0], 0), AccessFault::kNotValid);
@@ -56,8 +56,8 @@ TEST(MemoryScale, a_table_for_a_million_keys_takes_memory_as_it_is_used) {
   // What one region at a time needs, registered again and again, stays with a handful of chunks.
   const uint64_t made = test::allocations();
   for (int i = 0; i < 100'000; ++i) {
-    const MemoryRegion region = table.reg_mr(kPd, memory, Access::kLocalWrite).value();
-    ASSERT_TRUE(table.dereg_mr(region.lkey).ok());
+    const MemoryRegion region = table.regions.reg_mr(kPd, memory, Access::kLocalWrite).value();
+    ASSERT_TRUE(table.regions.dereg_mr(region.lkey).ok());
   }
   EXPECT_LE(test::allocations() - made, 16U);
 }

@@ -26,52 +26,52 @@ class MemoryTableTest : public ::testing::Test {
 };
 
 TEST_F(MemoryTableTest, lkey_and_rkey_differ_and_no_remote_rights_mean_no_rkey) {
-  const auto both = table_.reg_mr(pd_, memory_, kAll).value();
+  const auto both = table_.regions.reg_mr(pd_, memory_, kAll).value();
   EXPECT_NE(both.lkey.value(), both.rkey.value());
   EXPECT_NE(both.rkey.value(), 0U);
   EXPECT_EQ(both.addr, address(memory_.data()));
   EXPECT_EQ(both.length, memory_.size());
-  const auto local = table_.reg_mr(pd_, memory_, Access::kLocalWrite).value();
+  const auto local = table_.regions.reg_mr(pd_, memory_, Access::kLocalWrite).value();
   EXPECT_EQ(local.rkey.value(), 0U);
 }
 
 TEST_F(MemoryTableTest, the_last_key_is_not_enough_for_remote_rights) {
   MemoryTable one{1, 0, random_};
-  EXPECT_FALSE(one.reg_mr(pd_, memory_, kAll).ok());
-  EXPECT_TRUE(one.reg_mr(pd_, memory_, Access::kLocalWrite).ok());
+  EXPECT_FALSE(one.regions.reg_mr(pd_, memory_, kAll).ok());
+  EXPECT_TRUE(one.regions.reg_mr(pd_, memory_, Access::kLocalWrite).ok());
 }
 
 TEST_F(MemoryTableTest, remote_rights_need_the_local_ones) {
-  EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kRemoteWrite).ok());
-  EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kRemoteAtomic).ok());
-  EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kRemoteRead | Access::kNoLocalRead).ok());
-  EXPECT_TRUE(table_.reg_mr(pd_, memory_, Access::kRemoteRead).ok());
-  EXPECT_FALSE(table_.reg_mr(pd_, {}, kAll).ok()) << "no memory";
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, Access::kRemoteWrite).ok());
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, Access::kRemoteAtomic).ok());
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, Access::kRemoteRead | Access::kNoLocalRead).ok());
+  EXPECT_TRUE(table_.regions.reg_mr(pd_, memory_, Access::kRemoteRead).ok());
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, {}, kAll).ok()) << "no memory";
 }
 
 TEST_F(MemoryTableTest, a_base_address_hides_the_process_address) {
   const uint64_t base = 0x7777'0000'0000'1230;
-  const auto region = table_.reg_mr(pd_, memory_, kAll, {.base_addr = base}).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll, {.base_addr = base}).value();
   EXPECT_EQ(region.addr, base);
   RemoteGrant grant;
-  ASSERT_EQ(table_.check_remote(pd_, region.rkey, base + 5, 10, AccessKind::kRemoteWrite, grant),
+  ASSERT_EQ(table_.checks.check_remote(pd_, region.rkey, base + 5, 10, AccessKind::kRemoteWrite, grant),
             AccessFault::kNone);
   EXPECT_EQ(grant.at, memory_.data() + 5);
-  EXPECT_EQ(
-      table_.check_remote(pd_, region.rkey, address(memory_.data()), 1, AccessKind::kRemoteWrite, grant),
-      AccessFault::kOutOfBounds);
+  EXPECT_EQ(table_.checks.check_remote(pd_, region.rkey, address(memory_.data()), 1, AccessKind::kRemoteWrite,
+                                       grant),
+            AccessFault::kOutOfBounds);
   std::byte* at = nullptr;
-  ASSERT_EQ(table_.check_local(pd_, {base + 255, 1, region.lkey}, AccessKind::kLocalRead, at),
+  ASSERT_EQ(table_.checks.check_local(pd_, {base + 255, 1, region.lkey}, AccessKind::kLocalRead, at),
             AccessFault::kNone);
   EXPECT_EQ(at, memory_.data() + 255);
 }
 
 TEST_F(MemoryTableTest, bounds_do_not_wrap) {
   const uint64_t base = ~uint64_t{0} - 255;
-  const auto region = table_.reg_mr(pd_, memory_, kAll, {.base_addr = base}).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll, {.base_addr = base}).value();
   RemoteGrant grant;
   const auto remote = [&](uint64_t va, uint64_t length) {
-    return table_.check_remote(pd_, region.rkey, va, length, AccessKind::kRemoteWrite, grant);
+    return table_.checks.check_remote(pd_, region.rkey, va, length, AccessKind::kRemoteWrite, grant);
   };
   EXPECT_EQ(remote(base, 256), AccessFault::kNone);
   EXPECT_EQ(remote(base + 255, 1), AccessFault::kNone);
@@ -79,157 +79,165 @@ TEST_F(MemoryTableTest, bounds_do_not_wrap) {
   EXPECT_EQ(remote(base + 1, ~uint64_t{0}), AccessFault::kOutOfBounds);
   EXPECT_EQ(remote(0, 1), AccessFault::kOutOfBounds);
   EXPECT_EQ(remote(base - 1, 1), AccessFault::kOutOfBounds);
-  EXPECT_FALSE(table_.reg_mr(pd_, memory_, kAll, {.base_addr = base + 1}).ok()) << "runs past the end";
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, kAll, {.base_addr = base + 1}).ok())
+      << "runs past the end";
 }
 
 TEST_F(MemoryTableTest, a_zero_length_access_needs_a_valid_key_too) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
   RemoteGrant grant;
-  EXPECT_EQ(table_.check_remote(pd_, region.rkey, region.addr + 256, 0, AccessKind::kRemoteWrite, grant),
-            AccessFault::kNone);
-  EXPECT_EQ(table_.check_remote(pd_, Rkey(region.rkey.value() ^ 1), region.addr, 0, AccessKind::kRemoteWrite,
-                                grant),
+  EXPECT_EQ(
+      table_.checks.check_remote(pd_, region.rkey, region.addr + 256, 0, AccessKind::kRemoteWrite, grant),
+      AccessFault::kNone);
+  EXPECT_EQ(table_.checks.check_remote(pd_, Rkey(region.rkey.value() ^ 1), region.addr, 0,
+                                       AccessKind::kRemoteWrite, grant),
             AccessFault::kNotValid);
-  EXPECT_EQ(table_.check_remote(pd_, Rkey(0), region.addr, 0, AccessKind::kRemoteWrite, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, Rkey(0), region.addr, 0, AccessKind::kRemoteWrite, grant),
             AccessFault::kNotValid);
 }
 
 TEST_F(MemoryTableTest, outputs_are_written_only_on_success) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
   RemoteGrant grant{.at = memory_.data() + 1, .entry = 77};
-  EXPECT_NE(table_.check_remote(pd_, region.rkey, 0, 1, AccessKind::kRemoteWrite, grant), AccessFault::kNone);
+  EXPECT_NE(table_.checks.check_remote(pd_, region.rkey, 0, 1, AccessKind::kRemoteWrite, grant),
+            AccessFault::kNone);
   EXPECT_EQ(grant.entry, 77U);
   std::byte* at = memory_.data() + 9;
-  EXPECT_NE(table_.check_local(pd_, {0, 1, region.lkey}, AccessKind::kLocalRead, at), AccessFault::kNone);
+  EXPECT_NE(table_.checks.check_local(pd_, {0, 1, region.lkey}, AccessKind::kLocalRead, at),
+            AccessFault::kNone);
   EXPECT_EQ(at, memory_.data() + 9);
 }
 
 TEST_F(MemoryTableTest, dereg_ends_both_keys_and_is_refused_while_windows_hang_on_it) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  const Rkey key = table_.alloc_rkey(pd_).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
+  const Rkey key = table_.windows.alloc_rkey(pd_).value();
   const BindRequest bind{key, region.lkey, region.addr, 16, Access::kRemoteRead};
-  ASSERT_EQ(table_.bind_rkey(pd_, bind), AccessFault::kNone);
-  EXPECT_FALSE(table_.dereg_mr(region.lkey).ok());
-  ASSERT_EQ(table_.unbind_rkey(pd_, key), AccessFault::kNone);
-  EXPECT_FALSE(table_.dereg_mr(Lkey(region.rkey.value())).ok()) << "an RKey is no LKey";
-  EXPECT_TRUE(table_.dereg_mr(region.lkey).ok());
-  EXPECT_FALSE(table_.dereg_mr(region.lkey).ok()) << "gone already";
+  ASSERT_EQ(table_.windows.bind_rkey(pd_, bind), AccessFault::kNone);
+  EXPECT_FALSE(table_.regions.dereg_mr(region.lkey).ok());
+  ASSERT_EQ(table_.windows.unbind_rkey(pd_, key), AccessFault::kNone);
+  EXPECT_FALSE(table_.regions.dereg_mr(Lkey(region.rkey.value())).ok()) << "an RKey is no LKey";
+  EXPECT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
+  EXPECT_FALSE(table_.regions.dereg_mr(region.lkey).ok()) << "gone already";
   RemoteGrant grant;
   std::byte* at = nullptr;
-  EXPECT_EQ(table_.check_remote(pd_, region.rkey, region.addr, 1, AccessKind::kRemoteRead, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, region.rkey, region.addr, 1, AccessKind::kRemoteRead, grant),
             AccessFault::kNotValid);
-  EXPECT_EQ(table_.check_local(pd_, {region.addr, 1, region.lkey}, AccessKind::kLocalRead, at),
+  EXPECT_EQ(table_.checks.check_local(pd_, {region.addr, 1, region.lkey}, AccessKind::kLocalRead, at),
             AccessFault::kNotValid);
 }
 
 TEST_F(MemoryTableTest, a_full_table_says_so_and_recovers) {
   std::vector<Lkey> keys;
-  for (int i = 0; i < 32; ++i) keys.push_back(table_.reg_mr(pd_, memory_, kAll).value().lkey);
-  EXPECT_FALSE(table_.reg_mr(pd_, memory_, Access::kNone).ok());
-  EXPECT_FALSE(table_.alloc_rkey(pd_).ok());
-  EXPECT_TRUE(table_.dereg_mr(keys[0]).ok());
+  for (int i = 0; i < 32; ++i) keys.push_back(table_.regions.reg_mr(pd_, memory_, kAll).value().lkey);
+  EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, Access::kNone).ok());
+  EXPECT_FALSE(table_.windows.alloc_rkey(pd_).ok());
+  EXPECT_TRUE(table_.regions.dereg_mr(keys[0]).ok());
   std::array<Rkey, 3> three;
-  EXPECT_FALSE(table_.alloc_rkeys(pd_, three).ok()) << "two are free; all or none";
-  EXPECT_TRUE(table_.reg_mr(pd_, memory_, kAll).ok());
+  EXPECT_FALSE(table_.windows.alloc_rkeys(pd_, three).ok()) << "two are free; all or none";
+  EXPECT_TRUE(table_.regions.reg_mr(pd_, memory_, kAll).ok());
 }
 
 TEST_F(MemoryTableTest, a_type_1_window_is_replaced_under_a_new_key) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  const Rkey first = table_.alloc_rkey(pd_).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
+  const Rkey first = table_.windows.alloc_rkey(pd_).value();
   Rkey second, third;
-  ASSERT_EQ(table_.rebind_window(pd_, {first, region.lkey, region.addr, 8, Access::kRemoteRead}, second),
-            AccessFault::kNone);
-  ASSERT_EQ(table_.rebind_window(pd_, {second, region.lkey, region.addr + 8, 8, Access::kRemoteRead}, third),
+  ASSERT_EQ(
+      table_.windows.rebind_window(pd_, {first, region.lkey, region.addr, 8, Access::kRemoteRead}, second),
+      AccessFault::kNone);
+  ASSERT_EQ(table_.windows.rebind_window(pd_, {second, region.lkey, region.addr + 8, 8, Access::kRemoteRead},
+                                         third),
             AccessFault::kNone);
   RemoteGrant grant;
-  EXPECT_EQ(table_.check_remote(pd_, second, region.addr, 8, AccessKind::kRemoteRead, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, second, region.addr, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kWrongInstance);
-  EXPECT_EQ(table_.check_remote(pd_, third, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, third, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
   Rkey fourth = third;
-  EXPECT_EQ(table_.rebind_window(pd_, {third, region.lkey, region.addr, 257, Access::kRemoteRead}, fourth),
-            AccessFault::kOutOfBounds);
+  EXPECT_EQ(
+      table_.windows.rebind_window(pd_, {third, region.lkey, region.addr, 257, Access::kRemoteRead}, fourth),
+      AccessFault::kOutOfBounds);
   EXPECT_EQ(fourth, third) << "a refused bind changes nothing";
-  EXPECT_EQ(table_.check_remote(pd_, third, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, third, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
-  ASSERT_EQ(table_.rebind_window(pd_, {third, {}, 0, 0, Access::kNone}, fourth), AccessFault::kNone);
-  EXPECT_NE(table_.check_remote(pd_, fourth, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
+  ASSERT_EQ(table_.windows.rebind_window(pd_, {third, {}, 0, 0, Access::kNone}, fourth), AccessFault::kNone);
+  EXPECT_NE(table_.checks.check_remote(pd_, fourth, region.addr + 8, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
-  EXPECT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
 }
 
 TEST_F(MemoryTableTest, a_zero_based_window_counts_from_zero) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  const Rkey key = table_.alloc_rkey(pd_).value();
-  ASSERT_EQ(table_.bind_rkey(
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
+  const Rkey key = table_.windows.alloc_rkey(pd_).value();
+  ASSERT_EQ(table_.windows.bind_rkey(
                 pd_, {key, region.lkey, region.addr + 100, 7, Access::kRemoteRead | Access::kZeroBased}),
             AccessFault::kNone);
   RemoteGrant grant;
-  ASSERT_EQ(table_.check_remote(pd_, key, 0, 7, AccessKind::kRemoteRead, grant), AccessFault::kNone);
+  ASSERT_EQ(table_.checks.check_remote(pd_, key, 0, 7, AccessKind::kRemoteRead, grant), AccessFault::kNone);
   EXPECT_EQ(grant.at, memory_.data() + 100);
-  EXPECT_EQ(table_.check_remote(pd_, key, 7, 1, AccessKind::kRemoteRead, grant), AccessFault::kOutOfBounds);
+  EXPECT_EQ(table_.checks.check_remote(pd_, key, 7, 1, AccessKind::kRemoteRead, grant),
+            AccessFault::kOutOfBounds);
 }
 
 TEST_F(MemoryTableTest, an_invalidated_key_of_a_region_stays_dead_and_the_region_ends_cleanly) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  EXPECT_EQ(table_.invalidate(PdId{2}, region.rkey), AccessFault::kWrongPd);
-  ASSERT_EQ(table_.invalidate(pd_, region.rkey), AccessFault::kNone);
-  EXPECT_EQ(table_.invalidate(pd_, region.rkey), AccessFault::kNotValid);
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
+  EXPECT_EQ(table_.windows.invalidate(PdId{2}, region.rkey), AccessFault::kWrongPd);
+  ASSERT_EQ(table_.windows.invalidate(pd_, region.rkey), AccessFault::kNone);
+  EXPECT_EQ(table_.windows.invalidate(pd_, region.rkey), AccessFault::kNotValid);
   RemoteGrant grant;
-  EXPECT_EQ(table_.check_remote(pd_, region.rkey, region.addr, 1, AccessKind::kRemoteRead, grant),
+  EXPECT_EQ(table_.checks.check_remote(pd_, region.rkey, region.addr, 1, AccessKind::kRemoteRead, grant),
             AccessFault::kNotValid);
-  EXPECT_EQ(table_.bind_rkey(pd_, {region.rkey, region.lkey, region.addr, 1, Access::kRemoteRead}),
+  EXPECT_EQ(table_.windows.bind_rkey(pd_, {region.rkey, region.lkey, region.addr, 1, Access::kRemoteRead}),
             AccessFault::kAlreadyBound);
-  EXPECT_EQ(table_.unbind_rkey(pd_, region.rkey), AccessFault::kWrongType);
-  EXPECT_FALSE(table_.dealloc_rkey(region.rkey).ok());
-  EXPECT_TRUE(table_.dereg_mr(region.lkey).ok());
+  EXPECT_EQ(table_.windows.unbind_rkey(pd_, region.rkey), AccessFault::kWrongType);
+  EXPECT_FALSE(table_.windows.dealloc_rkey(region.rkey).ok());
+  EXPECT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
   EXPECT_TRUE(table_.pd_unused(pd_));
 }
 
 TEST_F(MemoryTableTest, a_late_finish_does_not_hurt_the_next_user_of_the_entry) {
   MemoryTable table(2, 0, random_);
-  const auto region = table.reg_mr(pd_, memory_, Access::kWindowBind).value();
+  const auto region = table.regions.reg_mr(pd_, memory_, Access::kWindowBind).value();
   const Access once = Access::kRemoteRead | Access::kOneShot;
-  const Rkey old_key = table.alloc_rkey(pd_).value();
-  ASSERT_EQ(table.bind_rkey(pd_, {old_key, region.lkey, region.addr, 8, once}), AccessFault::kNone);
+  const Rkey old_key = table.windows.alloc_rkey(pd_).value();
+  ASSERT_EQ(table.windows.bind_rkey(pd_, {old_key, region.lkey, region.addr, 8, once}), AccessFault::kNone);
   RemoteGrant grant;
-  ASSERT_EQ(table.check_remote(pd_, old_key, region.addr, 8, AccessKind::kRemoteRead, grant),
+  ASSERT_EQ(table.checks.check_remote(pd_, old_key, region.addr, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
-  ASSERT_TRUE(table.dealloc_rkey(old_key).ok());
-  const Rkey new_key = table.alloc_rkey(pd_).value();
-  ASSERT_EQ(table.bind_rkey(pd_, {new_key, region.lkey, region.addr, 8, once}), AccessFault::kNone);
-  table.finish_remote(grant);
-  EXPECT_EQ(table.check_remote(pd_, new_key, region.addr, 8, AccessKind::kRemoteRead, grant),
+  ASSERT_TRUE(table.windows.dealloc_rkey(old_key).ok());
+  const Rkey new_key = table.windows.alloc_rkey(pd_).value();
+  ASSERT_EQ(table.windows.bind_rkey(pd_, {new_key, region.lkey, region.addr, 8, once}), AccessFault::kNone);
+  table.checks.finish_remote(grant);
+  EXPECT_EQ(table.checks.check_remote(pd_, new_key, region.addr, 8, AccessKind::kRemoteRead, grant),
             AccessFault::kNone);
 }
 
 TEST_F(MemoryTableTest, a_one_shot_key_that_has_served_is_bound_again_and_leaves_its_region) {
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
-  const Rkey key = table_.alloc_rkey(pd_).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
+  const Rkey key = table_.windows.alloc_rkey(pd_).value();
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(
-        table_.bind_rkey(pd_, {key, region.lkey, region.addr, 8, Access::kRemoteWrite | Access::kOneShot}),
-        AccessFault::kNone);
-    RemoteGrant grant;
-    ASSERT_EQ(table_.check_remote(pd_, key, region.addr, 8, AccessKind::kRemoteWrite, grant),
+    ASSERT_EQ(table_.windows.bind_rkey(
+                  pd_, {key, region.lkey, region.addr, 8, Access::kRemoteWrite | Access::kOneShot}),
               AccessFault::kNone);
-    table_.finish_remote(grant);
+    RemoteGrant grant;
+    ASSERT_EQ(table_.checks.check_remote(pd_, key, region.addr, 8, AccessKind::kRemoteWrite, grant),
+              AccessFault::kNone);
+    table_.checks.finish_remote(grant);
     EXPECT_FALSE(table_.query(key.value())->valid);
   }
   EXPECT_EQ(table_.query(region.lkey.value())->bound_windows, 1U);
-  ASSERT_TRUE(table_.dealloc_rkey(key).ok());
-  EXPECT_TRUE(table_.dereg_mr(region.lkey).ok());
+  ASSERT_TRUE(table_.windows.dealloc_rkey(key).ok());
+  EXPECT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
 }
 
 TEST_F(MemoryTableTest, pd_unused_sees_regions_windows_and_unbound_keys) {
   EXPECT_TRUE(table_.pd_unused(pd_));
-  const auto region = table_.reg_mr(pd_, memory_, kAll).value();
+  const auto region = table_.regions.reg_mr(pd_, memory_, kAll).value();
   EXPECT_FALSE(table_.pd_unused(pd_));
   EXPECT_TRUE(table_.pd_unused(PdId{9}));
-  ASSERT_TRUE(table_.dereg_mr(region.lkey).ok());
-  const Rkey key = table_.alloc_rkey(pd_).value();
+  ASSERT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
+  const Rkey key = table_.windows.alloc_rkey(pd_).value();
   EXPECT_FALSE(table_.pd_unused(pd_));
-  ASSERT_TRUE(table_.dealloc_rkey(key).ok());
+  ASSERT_TRUE(table_.windows.dealloc_rkey(key).ok());
   EXPECT_TRUE(table_.pd_unused(pd_));
 }
 
@@ -322,7 +330,7 @@ class ModelRun {
     if (write) access = access | Access::kRemoteWrite;
     if (bind) access = access | Access::kWindowBind;
     const PdId pd = any_pd();
-    const auto got = table_.reg_mr(pd, std::span(memory_).subspan(first, length), access);
+    const auto got = table_.regions.reg_mr(pd, std::span(memory_).subspan(first, length), access);
     const size_t needed = read || write ? 2 : 1;
     ASSERT_EQ(got.ok(), model_.regions.size() + model_.windows.size() + needed <= 48);
     if (!got.ok()) return;
@@ -336,7 +344,7 @@ class ModelRun {
   void dereg() {
     const uint32_t key = any_key();
     const bool expected = model_.regions.count(key) != 0 && !model_.has_windows(key);
-    ASSERT_EQ(table_.dereg_mr(Lkey(key)).ok(), expected);
+    ASSERT_EQ(table_.regions.dereg_mr(Lkey(key)).ok(), expected);
     if (!expected) return;
     model_.regions.erase(key);
     std::erase_if(model_.windows,
@@ -344,7 +352,7 @@ class ModelRun {
   }
   void alloc() {
     const PdId pd = any_pd();
-    const auto got = table_.alloc_rkey(pd);
+    const auto got = table_.windows.alloc_rkey(pd);
     ASSERT_EQ(got.ok(), model_.regions.size() + model_.windows.size() < 48);
     if (!got.ok()) return;
     remember(got.value().value());
@@ -354,7 +362,7 @@ class ModelRun {
     const uint32_t key = any_key();
     const auto it = model_.windows.find(key);
     const bool expected = it != model_.windows.end() && !it->second.implicit;
-    ASSERT_EQ(table_.dealloc_rkey(Rkey(key)).ok(), expected);
+    ASSERT_EQ(table_.windows.dealloc_rkey(Rkey(key)).ok(), expected);
     if (expected) model_.windows.erase(it);
   }
   void bind() {
@@ -372,8 +380,9 @@ class ModelRun {
                  addr >= r.start && addr + length <= r.start + r.length;
     }
     const Access access = write ? Access::kRemoteWrite : Access::kRemoteRead;
-    ASSERT_EQ(table_.bind_rkey(pd, {Rkey(key), Lkey(lkey), addr, length, access}) == AccessFault::kNone,
-              expected);
+    ASSERT_EQ(
+        table_.windows.bind_rkey(pd, {Rkey(key), Lkey(lkey), addr, length, access}) == AccessFault::kNone,
+        expected);
     if (expected) window->second = {pd, lkey, addr, length, !write, write, false, false};
   }
   void unbind() {
@@ -383,11 +392,11 @@ class ModelRun {
     const bool present = it != model_.windows.end() && it->second.pd == pd;
     if (random_.below(2) != 0) {
       const bool expected = present && !it->second.implicit;
-      ASSERT_EQ(table_.unbind_rkey(pd, Rkey(key)) == AccessFault::kNone, expected);
+      ASSERT_EQ(table_.windows.unbind_rkey(pd, Rkey(key)) == AccessFault::kNone, expected);
       if (expected) it->second = {.pd = pd};
     } else {
       const bool expected = present && it->second.region != 0 && !it->second.dead;
-      ASSERT_EQ(table_.invalidate(pd, Rkey(key)) == AccessFault::kNone, expected);
+      ASSERT_EQ(table_.windows.invalidate(pd, Rkey(key)) == AccessFault::kNone, expected);
       if (expected && it->second.implicit) it->second.dead = true;
       if (expected && !it->second.implicit) it->second = {.pd = pd};
     }
@@ -400,9 +409,9 @@ class ModelRun {
     const uint64_t bytes = random_.below(40);
     const bool write = random_.below(2) != 0;
     RemoteGrant grant;
-    const bool remote = table_.check_remote(pd, Rkey(key), va, bytes,
-                                            write ? AccessKind::kRemoteWrite : AccessKind::kRemoteRead,
-                                            grant) == AccessFault::kNone;
+    const bool remote = table_.checks.check_remote(pd, Rkey(key), va, bytes,
+                                                   write ? AccessKind::kRemoteWrite : AccessKind::kRemoteRead,
+                                                   grant) == AccessFault::kNone;
     ASSERT_EQ(remote, model_.remote_ok(pd, key, va, bytes, write));
     if (remote) {
       ASSERT_EQ(address(grant.at), va);
@@ -414,7 +423,7 @@ class ModelRun {
     std::byte* at = nullptr;
     const Sge sge{va, static_cast<uint32_t>(bytes), Lkey(key)};
     const AccessKind kind = write ? AccessKind::kLocalWrite : AccessKind::kLocalRead;
-    ASSERT_EQ(table_.check_local(pd, sge, kind, at) == AccessFault::kNone, expected);
+    ASSERT_EQ(table_.checks.check_local(pd, sge, kind, at) == AccessFault::kNone, expected);
     if (expected) {
       ASSERT_EQ(address(at), va);
     }

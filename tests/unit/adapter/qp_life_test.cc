@@ -375,13 +375,13 @@ TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_packet_stops_the_rest_of_it) {
     pair.run(3);
   };
   const std::array<std::function<void(Rkey, uint64_t)>, 5> revocations{
-      [&](Rkey key, uint64_t) { EXPECT_EQ(table.unbind_rkey(far.pd, key), AccessFault::kNone); },
-      [&](Rkey key, uint64_t) { EXPECT_EQ(table.invalidate(far.pd, key), AccessFault::kNone); },
-      [&](Rkey key, uint64_t) { EXPECT_TRUE(table.dealloc_rkey(key).ok()); },
+      [&](Rkey key, uint64_t) { EXPECT_EQ(table.windows.unbind_rkey(far.pd, key), AccessFault::kNone); },
+      [&](Rkey key, uint64_t) { EXPECT_EQ(table.windows.invalidate(far.pd, key), AccessFault::kNone); },
+      [&](Rkey key, uint64_t) { EXPECT_TRUE(table.windows.dealloc_rkey(key).ok()); },
       [&](Rkey key, uint64_t address) {  // it serves one operation, and another ends first
         write(*pair.connect({})[0], address, key, 16);
       },
-      [&](Rkey, uint64_t) { EXPECT_TRUE(table.dereg_mr(far.region.lkey).ok()); }};
+      [&](Rkey, uint64_t) { EXPECT_TRUE(table.regions.dereg_mr(far.region.lkey).ok()); }};
   pair.side(0).fill(0, 1024, 1);
   for (uint32_t i = 0; i < revocations.size(); ++i) {
     auto qps = pair.connect({});
@@ -394,8 +394,9 @@ TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_packet_stops_the_rest_of_it) {
     Rkey key = far.region.rkey;
     if (i + 1 < revocations.size()) {
       const Access access = i == 3 ? Access::kRemoteWrite | Access::kOneShot : Access::kRemoteWrite;
-      key = table.alloc_rkey(far.pd).value();
-      ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, address, 1024, access}), AccessFault::kNone);
+      key = table.windows.alloc_rkey(far.pd).value();
+      const BindRequest bind{key, far.region.lkey, address, 1024, access};
+      ASSERT_EQ(table.windows.bind_rkey(far.pd, bind), AccessFault::kNone);
     }
     write(*qps[0], address, key, 1024);
     EXPECT_EQ(far.bytes_at(offset, 512), pair.side(0).bytes_at(0, 512));
@@ -406,7 +407,7 @@ TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_packet_stops_the_rest_of_it) {
     EXPECT_EQ(far.bytes_at(offset + 512, 512), std::vector<std::byte>(512)) << i;
     EXPECT_EQ(pair.side(0).completions.back().status, WcStatus::kRemoteAccess) << i;
     if (i == 3) {
-      EXPECT_TRUE(table.dealloc_rkey(key).ok());
+      EXPECT_TRUE(table.windows.dealloc_rkey(key).ok());
     }
   }
 }
@@ -427,7 +428,7 @@ TEST_F(QpLife, a_key_revoked_in_the_middle_of_a_read_stops_the_rest_of_it) {
                                           .rkey = pair.side(1).region.rkey}),
             PostResult::kOk);
   pair.run(5);
-  ASSERT_TRUE(adapter(1).memory().dereg_mr(pair.side(1).region.lkey).ok());
+  ASSERT_TRUE(adapter(1).memory().regions.dereg_mr(pair.side(1).region.lkey).ok());
   pair.pipe.set_room(1, 1000);
   run_for(100ms);
   EXPECT_EQ(pair.side(0).bytes_at(1024, 3072), std::vector<std::byte>(3072));
@@ -440,16 +441,15 @@ TEST_F(QpLife, a_send_that_invalidates_ends_the_window_it_names) {
   auto qps = pair.connect({});
   PairSide& far = pair.side(1);
   MemoryTable& table = adapter(1).memory();
-  const Rkey key = table.alloc_rkey(far.pd).value();
-  ASSERT_EQ(table.bind_rkey(far.pd, {key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite}),
-            AccessFault::kNone);
+  const Rkey key = table.windows.alloc_rkey(far.pd).value();
+  const BindRequest bind{key, far.region.lkey, far.region.addr, 64, Access::kRemoteWrite};
+  ASSERT_EQ(table.windows.bind_rkey(far.pd, bind), AccessFault::kNone);
   const Sge sge = pair.side(0).sge(0, 16);
   for (uint64_t i = 0; i < 2; ++i) {  // the second names what is bound no more
     ASSERT_EQ(pair.post_recv(1, *qps[1], i, {far.sge(4096, 64)}), PostResult::kOk);
-    ASSERT_EQ(
-        adapter().post_send(
-            *qps[0], {.wr_id = i, .opcode = SendOpcode::kSendWithInvalidate, .sges = {&sge, 1}, .rkey = key}),
-        PostResult::kOk);
+    const SendRequest send{
+        .wr_id = i, .opcode = SendOpcode::kSendWithInvalidate, .sges = {&sge, 1}, .rkey = key};
+    ASSERT_EQ(adapter().post_send(*qps[0], send), PostResult::kOk);
     run_for(1ms);
     EXPECT_FALSE(table.query(key.value())->valid);
   }

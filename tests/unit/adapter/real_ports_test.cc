@@ -37,7 +37,7 @@ class RealPorts : public OverLinks {
       side.adapter.attach(fabric->lend(2 * s + 1));
       side.pd = side.adapter.alloc_pd().value();
       side.cq = side.adapter.create_cq(64).value();
-      side.region = side.adapter.memory().reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
+      side.region = side.adapter.memory().regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
     }
     run(20);
   }

@@ -165,14 +165,14 @@ class UcSendError : public SendStates {
     qps = pair.connect({.type = QpType::kUc});
     PairSide& near = pair.side(0);
     failing.assign(2 * kPacketBytes, std::byte{0xBB});
-    const auto region = adapter().memory().reg_mr(near.pd, failing, Access::kLocalWrite).value();
+    const auto region = adapter().memory().regions.reg_mr(near.pd, failing, Access::kLocalWrite).value();
     for (uint64_t i = 0; i < 4; ++i)
       ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 2 * kPacketBytes)}), PostResult::kOk);
     pair.pipe.set_room(0, cells_sent);
     const Sge bad{region.addr, 2 * kPacketBytes, region.lkey};
     ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 1, .sges = {&bad, 1}}), PostResult::kOk);
     pair.run(3);
-    ASSERT_TRUE(adapter().memory().dereg_mr(region.lkey).ok());
+    ASSERT_TRUE(adapter().memory().regions.dereg_mr(region.lkey).ok());
     pair.pipe.set_room(0, UINT32_MAX);
     pair.run(5);
     ASSERT_EQ(near.completions.size(), 1U);

@@ -186,7 +186,7 @@ TEST_F(Supply, refused_calls_take_no_memory_and_say_why) {
   const Refusable<> pkeys = adapter.set_pkeys(1, {});
   const Refusable<> limit = adapter.srqs().modify(srq, {.limit = 9}, kSrqLimit);
   const Refusable<QueuePair*> qp = adapter.create_qp(QpConfig{.pd = PdId(1)});
-  const Refusable<MemoryRegion> region = adapter.memory().rereg_mr(Lkey(77), {});
+  const Refusable<MemoryRegion> region = adapter.memory().regions.rereg_mr(Lkey(77), {});
   EXPECT_EQ(allocations(), before);
   EXPECT_EQ(none.error().text(), "create_cq: 0 entries; 1 to 65536 are possible");
   EXPECT_EQ(deep.error().text(), "resize_cq: 1073741824 entries; 1 to 65536 are possible");

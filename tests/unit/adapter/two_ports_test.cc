@@ -20,7 +20,7 @@ class TwoPorts : public ::testing::Test {
     near.poll(clock.now());
     pd = near.alloc_pd().value();
     cq = near.create_cq(64).value();
-    region = near.memory().reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteRead).value();
+    region = near.memory().regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteRead).value();
   }
   QueuePair* make_qp(QpConfig config = {}) {
     config.pd = pd;
@@ -117,7 +117,7 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
   const PdId far_pd = far.alloc_pd().value();
   CompletionQueue* far_cq = far.create_cq(8).value();
   std::vector<std::byte> bytes(64);
-  const MemoryRegion lent = far.memory().reg_mr(far_pd, bytes, Access::kNone).value();
+  const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
   for (const uint8_t port : {uint8_t{2}, uint8_t{1}}) {
     completions.clear();
@@ -151,7 +151,7 @@ TEST(FirstLink, finds_what_was_posted_before) {
   adapter.attach(pipe.end(0));
   const PdId pd = adapter.alloc_pd().value();
   CompletionQueue* cq = adapter.create_cq(64).value();
-  const MemoryRegion region = adapter.memory().reg_mr(pd, memory, Access::kNone).value();
+  const MemoryRegion region = adapter.memory().regions.reg_mr(pd, memory, Access::kNone).value();
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
     QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
     ASSERT_EQ(bring_up(adapter, *qp, {.qkey = 7, .dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
@@ -178,7 +178,7 @@ TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
   const PdId far_pd = far.alloc_pd().value();
   CompletionQueue* far_cq = far.create_cq(8).value();
   std::vector<std::byte> bytes(64);
-  const MemoryRegion lent = far.memory().reg_mr(far_pd, bytes, Access::kNone).value();
+  const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
   QueuePair* from =
       far.create_qp({.type = QpType::kUd, .pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();

@@ -40,7 +40,7 @@ class ListsOnly final : public NicKeys {
   void declare_invalid(uint8_t nic, uint32_t key) noexcept override { invalid.push_back({nic, key}); }
   void withdraw(uint8_t nic, uint32_t key) noexcept override { EXPECT_TRUE(tables[nic]->disown(key)); }
   [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key) noexcept override {
-    return tables[nic_of_key(key.value())]->invalidate_for_peer(who, key);
+    return tables[nic_of_key(key.value())]->windows.invalidate_for_peer(who, key);
   }
   void use_up(uint32_t key) noexcept override { tables[nic_of_key(key)]->use_up(key); }
 
@@ -58,20 +58,21 @@ class KeyComponentTest : public ::testing::Test {
   /// A key of NIC 1 bound to all of the memory.
   Rkey bound(Access rights = Access::kRemoteWrite) {
     MemoryTable& table = *nics.tables[1];
-    const MemoryRegion region = table.reg_mr(pd, memory, Access::kLocalWrite | Access::kWindowBind).value();
-    const Rkey key = table.alloc_rkey(pd).value();
-    EXPECT_EQ(table.bind_rkey(pd, {.window = key,
-                                   .region = region.lkey,
-                                   .addr = region.addr,
-                                   .length = region.length,
-                                   .access = rights}),
+    const MemoryRegion region =
+        table.regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kWindowBind).value();
+    const Rkey key = table.windows.alloc_rkey(pd).value();
+    EXPECT_EQ(table.windows.bind_rkey(pd, {.window = key,
+                                           .region = region.lkey,
+                                           .addr = region.addr,
+                                           .length = region.length,
+                                           .access = rights}),
               AccessFault::kNone);
     return key;
   }
   [[nodiscard]] uint64_t count(KeyCounter counter) const { return component.counters().get(counter); }
   [[nodiscard]] AccessFault check(uint8_t nic, Rkey key, RemoteGrant& grant) {
-    return nics.tables[nic]->check_remote(pd, key, reinterpret_cast<uintptr_t>(memory.data()), 8,
-                                          AccessKind::kRemoteWrite, grant);
+    return nics.tables[nic]->checks.check_remote(pd, key, reinterpret_cast<uintptr_t>(memory.data()), 8,
+                                                 AccessKind::kRemoteWrite, grant);
   }
 
   PdId pd{1};
@@ -134,7 +135,7 @@ TEST_F(KeyComponentTest, the_end_of_a_key_takes_it_from_every_nic) {
   component.report({3, key.value()});
   component.poll();
   EXPECT_EQ(component.holders(key.value()), 2U);
-  EXPECT_EQ(nics.tables[1]->unbind_rkey(pd, key), AccessFault::kNone);
+  EXPECT_EQ(nics.tables[1]->windows.unbind_rkey(pd, key), AccessFault::kNone);
   EXPECT_EQ(component.holders(key.value()), 0U);
   for (const uint8_t nic : {uint8_t{2}, uint8_t{3}}) EXPECT_EQ(nics.tables[nic]->adopted_count(), 0U);
   EXPECT_EQ(count(KeyCounter::kEnds), 1U);
@@ -160,7 +161,7 @@ TEST_F(KeyComponentTest, a_one_shot_key_that_served_at_another_nic_has_served) {
   RemoteGrant grant;
   ASSERT_EQ(check(2, key, grant), AccessFault::kNone);
   EXPECT_TRUE(grant.one_shot);
-  nics.tables[2]->finish_remote(grant);
+  nics.tables[2]->checks.finish_remote(grant);
   for (const uint8_t nic : {uint8_t{1}, uint8_t{2}, uint8_t{3}})
     EXPECT_EQ(check(nic, key, grant), AccessFault::kNotValid) << int{nic};
   EXPECT_TRUE(nics.tables[1]->query(key.value())->touched);
@@ -168,7 +169,7 @@ TEST_F(KeyComponentTest, a_one_shot_key_that_served_at_another_nic_has_served) {
 
 TEST_F(KeyComponentTest, a_key_that_was_never_handed_over_ends_silently) {
   const Rkey key = bound();
-  EXPECT_EQ(nics.tables[1]->unbind_rkey(pd, key), AccessFault::kNone);
+  EXPECT_EQ(nics.tables[1]->windows.unbind_rkey(pd, key), AccessFault::kNone);
   EXPECT_EQ(count(KeyCounter::kEnds), 0U);
 }
 
@@ -177,10 +178,10 @@ TEST_F(KeyComponentTest, a_handed_over_key_cannot_be_changed_where_it_is_a_guest
   component.report({2, key.value()});
   component.poll();
   MemoryTable& guest = *nics.tables[2];
-  EXPECT_EQ(guest.unbind_rkey(pd, key), AccessFault::kNotValid);
-  EXPECT_EQ(guest.invalidate(pd, key), AccessFault::kNotValid);
-  EXPECT_FALSE(guest.dealloc_rkey(key).ok());
-  EXPECT_FALSE(guest.dereg_mr(Lkey(key.value())).ok());
+  EXPECT_EQ(guest.windows.unbind_rkey(pd, key), AccessFault::kNotValid);
+  EXPECT_EQ(guest.windows.invalidate(pd, key), AccessFault::kNotValid);
+  EXPECT_FALSE(guest.windows.dealloc_rkey(key).ok());
+  EXPECT_FALSE(guest.regions.dereg_mr(Lkey(key.value())).ok());
   EXPECT_FALSE(guest.own_range(pd, key).has_value());
   RemoteGrant grant;
   EXPECT_EQ(check(2, key, grant), AccessFault::kNone);

@@ -1,5 +1,5 @@
-// adapter/memory/window_table.h -- the part of the protection table for windows and their keys: allocate,
-// bind, unbind, invalidate, retire (SAN-RMP-01..07, TPT-WQE-02).
+// adapter/memory/windows.h -- the windows of one table and their keys: allocate, bind, unbind, invalidate,
+// retire (SAN-RMP-01..07, TPT-WQE-02).
 #pragma once
 
 #include <cstdint>
@@ -7,33 +7,23 @@
 #include <span>
 
 #include "adapter/memory/access.h"
+#include "adapter/memory/translation.h"
 #include "adapter/verbs.h"
 #include "base/result.h"
-#include "base/rng.h"
 
 namespace weft::adapter {
 
+class ComputerMemory;
+class Regions;
 class TptEntries;
+struct MemoryRegion;
 
-/// PD numbers are below this limit.
-inline constexpr uint32_t kMemoryPdsMax = 1U << 20;
-
-/// Is informed of calls that set up or end memory for the adapter, which a kernel agent makes in VI
-/// (PUSH-WQ-07). Calls of the data path are not among them.
-class AgentLog {
+/// Owner: the adapter's thread. Only allocation of keys allocates memory.
+class Windows {
  public:
-  virtual void called() noexcept = 0;
-
- protected:
-  ~AgentLog() = default;
-};
-
-/// Base of MemoryTable, which has the rest. Owner: the adapter's thread. Only allocation of keys allocates
-/// memory.
-class WindowTable {
- public:
-  WindowTable(const WindowTable&) = delete;
-  WindowTable& operator=(const WindowTable&) = delete;
+  /// All outlive it.
+  Windows(TptEntries& entries, ComputerMemory& computer, Regions& regions) noexcept
+      : entries_(entries), computer_(computer), regions_(regions) {}
 
   // Keys of the SAN verbs (SAN-RMP-01..07): allocate, bind to a byte-exact range of a region, unbind, retire.
   Refusable<Rkey> alloc_rkey(PdId pd);
@@ -47,6 +37,11 @@ class WindowTable {
   /// Address and length zero unbind (SAN-RMP-06). With kZeroBased peers' addresses begin at 0. Nothing
   /// changes unless kNone.
   [[nodiscard]] AccessFault bind_rkey(PdId pd, const BindRequest& request) noexcept;
+  /// BindRKey on memory that is not registered: makes its region, for local use, and binds the key to all of
+  /// it (C-17). No call of the kernel agent (SAN-RMP-05). `request.region` is ignored. Refused as by
+  /// Regions::reg_translated() and bind_rkey(); then there is no region.
+  Refusable<MemoryRegion> bind_translated(PdId pd, std::unique_ptr<Translation> translation,
+                                          const BindRequest& request);
   /// Also accepts a key that is not bound.
   [[nodiscard]] AccessFault unbind_rkey(PdId pd, Rkey key) noexcept;
   /// Executes an unbind WQE: unbinds and destroys the window; its key becomes invalid (TPT-WQE-02).
@@ -74,43 +69,11 @@ class WindowTable {
   /// Invalidates a bound key by work request. An allocated key may be bound again, and so may a window of
   /// type 2, which only the QP to which it is bound may invalidate. A window of type 1 is refused
   /// (kWrongType), as in InfiniBand. A region's own key stays invalid until the region ends. If the region
-  /// was registered by work request, its registration ends, as with invalidate_region().
+  /// was registered by work request, its registration ends, as with Regions::invalidate_region().
   [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key) noexcept;
   /// The same at the peer's request. The key of an ordinary region is refused (kWrongType): other peers may
   /// use it too, and the owner could not make it valid again.
   [[nodiscard]] AccessFault invalidate_for_peer(const Accessor& who, Rkey key) noexcept;
-  /// Ends a registration by work request: both keys become invalid, and the entry waits for
-  /// MemoryTable::stage() and the next such request. Refused while windows are bound to the region
-  /// (kAlreadyBound), and for other regions (kWrongType).
-  [[nodiscard]] AccessFault invalidate_region(PdId pd, Lkey key) noexcept;
-
-  /// Steps whenever a grant may have ended: a region or key was retired, unbound, invalidated or used up.
-  /// While it has not changed, a grant may be used again within its room (decisions P8).
-  [[nodiscard]] uint64_t revision() const noexcept { return *revision_; }
-  /// Grants may have ended for a reason outside this table: all accesses are checked again.
-  void end_grants() noexcept { ++*revision_; }
-  /// The tables of a computer's NICs have one revision, which outlives them. Not 0.
-  void count_revisions_in(uint64_t& revision) noexcept { revision_ = &revision; }
-  /// `log` outlives the table.
-  void report_calls_to(AgentLog& log) noexcept { log_ = &log; }
-
-  /// True when the next registration would allocate memory that was not supplied (adapter/supplies.h).
-  [[nodiscard]] bool lacks_room() const noexcept;
-
-  // ---- for adapter/ only --------------------
-  [[nodiscard]] TptEntries& entries() noexcept { return *entries_; }
-
- protected:
-  /// @param keys   most entries, regions and windows together
-  /// @param number adapter number, the top four bits of each key (LAY-STAG)
-  /// @param pds    PDs with preallocated room; further ones allocate memory
-  WindowTable(uint32_t keys, uint8_t number, RandomSource& random, uint32_t pds);
-  ~WindowTable();
-
-  [[nodiscard]] const TptEntries& entries() const noexcept { return *entries_; }
-  void note_call() noexcept {
-    if (log_ != nullptr) log_->called();
-  }
 
  private:
   [[nodiscard]] AccessFault bind_type1(uint32_t window, const BindRequest& request) noexcept;
@@ -118,11 +81,12 @@ class WindowTable {
                                        const BindRequest& request) noexcept;
   /// The window of a key that was allocated separately. kWrongType for a region's own window.
   [[nodiscard]] AccessFault find_explicit(PdId pd, Rkey key, uint32_t& window) const noexcept;
+  [[nodiscard]] AccessFault unbind(PdId pd, Rkey key, uint32_t& window) noexcept;
+  [[nodiscard]] AccessFault invalidate(const Accessor& who, Rkey key, bool for_peer) noexcept;
 
-  std::unique_ptr<TptEntries> entries_;
-  uint64_t own_revision_ = 1;
-  uint64_t* revision_ = &own_revision_;
-  AgentLog* log_ = nullptr;
+  TptEntries& entries_;
+  ComputerMemory& computer_;
+  Regions& regions_;
 };
 
 }  // namespace weft::adapter
