@@ -30,12 +30,12 @@ class StatsPage;
 
 namespace weft::adapter {
 
-class AdapterCore;
 class AddressSpaces;
 class KeyDirectory;
 class MemoryManager;
 class NicKeys;
 class SharedReceives;
+struct AdapterParts;
 struct Supplies;
 
 /// Owner: one thread. The adapter owns the objects that it creates and destroys them with itself.
@@ -79,10 +79,8 @@ class ChannelAdapter {
   /// memory.
   Refusable<FixedRing<WorkCompletion>> room_for_cq(uint32_t cqes) const;
   Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
-  /// Refused while a QP completes there.
-  Refusable<> destroy_cq(CompletionQueue* cq);
-  /// The same; the queue's memory is passed to the caller.
-  Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>& memory);
+  /// Refused while a QP completes there. The queue's memory goes to `memory`, unless that is null.
+  Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>* memory = nullptr);
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Refusable<QueuePair*> create_qp(const QpConfig& config);
@@ -92,10 +90,8 @@ class ChannelAdapter {
   Refusable<QpMemory> make_qp(const QpConfig& config) const;
   Refusable<QueuePair*> create_qp(QpMemory&& memory);
   /// Flushes nothing: queued requests and unpolled completions of the QP are dropped, as with RESET. To get
-  /// them, move the QP to kErr and poll first.
-  Refusable<> destroy_qp(QueuePair* qp);
-  /// The same; the QP's memory is passed to the caller.
-  Refusable<> destroy_qp(QueuePair* qp, QpMemory& memory);
+  /// them, move the QP to kErr and poll first. The QP's memory goes to `memory`, unless that is null.
+  Refusable<> destroy_qp(QueuePair* qp, QpMemory* memory = nullptr);
   /// For an owner that ends and leaves its QPs as they are: the next poll() acknowledges everything that they
   /// have received, as when they are destroyed.
   void say_last_words() noexcept;
@@ -223,7 +219,7 @@ class ChannelAdapter {
   [[nodiscard]] Instant deadline() const noexcept;
 
  private:
-  std::unique_ptr<AdapterCore> core_;
+  std::unique_ptr<AdapterParts> parts_;
 };
 
 }  // namespace weft::adapter

@@ -36,7 +36,6 @@ Engine::Engine(const AdapterConfig& wanted, RandomSource& source)
       timers(qps_max(wanted.limits)),
       qps(wanted.limits.queue_pairs),
       srqs(wanted.limits.shared_receive_queues) {
-  notified.reset(wanted.limits.completion_queues);
   computer.report_calls_to(agent);
   if (wanted.nics.size() > 1) add_nics();
 }

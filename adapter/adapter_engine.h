@@ -112,7 +112,7 @@ struct Engine {
   ComputerMemory computer;                                // what the lists of keys of all NICs share
   MemoryTable memory;                                     // of the first NIC, which most computers have alone
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
-  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterCore
+  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterParts
   Ways* ways = nullptr;                                   // the same
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
@@ -133,9 +133,8 @@ struct Engine {
   CounterSet<AccessFault> faults;
 
   PendingList events;
-  std::deque<EventBox> port_events;      // same order as `ports`
-  FixedRing<CompletionQueue*> notified;  // CQs with a notification that is not taken; each once
-  bool overrun_news = false;             // a CQ has lost an entry since the last sweep began
+  std::deque<EventBox> port_events;  // same order as `ports`
+  bool overrun_news = false;         // a CQ has lost an entry since the last sweep began
   FailureLog failures;
 
  private:

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "adapter/adapter.h"
-#include "adapter/adapter_core.h"
+#include "adapter/adapter_parts.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "messages/ipv6_frame.h"
 #include "messages/multicast.h"
@@ -51,10 +51,8 @@ void take_address(const QueuePair& qp, const SendRequest& request, SendWqe& wqe)
   if (wqe.is_global) wqe.route = request.ah->attr.route;
 }
 
-}  // namespace
-
-PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& request,
-                                   const SendOpcodeRule*& rule, uint64_t& length) const noexcept {
+PostResult check_post(const Engine& engine, const QueuePair& qp, const SendRequest& request,
+                      const SendOpcodeRule*& rule, uint64_t& length) noexcept {
   if (qp.owner != &engine || !qp.abilities().post_send) return PostResult::kBadState;
   rule = find_operation(*qp.row, request.opcode);
   if (rule == nullptr) return PostResult::kBadOpcode;
@@ -88,10 +86,30 @@ PostResult AdapterCore::check_post(const QueuePair& qp, const SendRequest& reque
   return PostResult::kOk;
 }
 
-PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept {
+/// An XRC target may be destroyed before its receives are polled, so such entries carry the number of the
+/// SRQ.
+void free_places(Engine& engine, std::span<const WorkCompletion> polled) noexcept {
+  for (const WorkCompletion& entry : polled) {
+    if (ends_receive(entry.opcode) && entry.place != 0) {
+      if (SharedReceiveQueue* srq = engine.srqs.find(entry.place); srq != nullptr) srq->queue.free_places(1);
+      continue;
+    }
+    QueuePair* qp = engine.qps.find(entry.qpn);
+    if (qp == nullptr || entry.opcode == WcOpcode::kRdataIndicate) continue;
+    if (ends_receive(entry.opcode)) {
+      qp->own_rq.free_places(1);
+    } else {
+      qp->sq.free_before(entry.place);
+    }
+  }
+}
+
+}  // namespace
+
+PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {
   const SendOpcodeRule* rule = nullptr;
   uint64_t length = 0;
-  const PostResult result = check_post(qp, request, rule, length);
+  const PostResult result = check_post(parts_->engine, qp, request, rule, length);
   if (result != PostResult::kOk) return result;
   const uint64_t position = qp.sq.posted++;
   SendWqe& wqe = qp.sq.at(position);
@@ -124,38 +142,20 @@ PostResult AdapterCore::post(QueuePair& qp, const SendRequest& request) noexcept
   return PostResult::kOk;
 }
 
-void AdapterCore::ring_send(QueuePair& qp) noexcept {
-  if (qp.owner != &engine || qp.sq.rung == qp.sq.posted) return;
-  if (qp.abilities().flush_send) return flush_send(engine, qp);
+void ChannelAdapter::ring_send(QueuePair& qp) noexcept {
+  if (qp.owner != &parts_->engine || qp.sq.rung == qp.sq.posted) return;
+  if (qp.abilities().flush_send) return flush_send(parts_->engine, qp);
   qp.sq.rung = qp.sq.posted;
-  if (engine.qps.many()) qp.prefetch_to_send();
-  engine.schedule.want_send(qp);
+  if (parts_->engine.qps.many()) qp.prefetch_to_send();
+  parts_->engine.schedule.want_send(qp);
 }
 
-void AdapterCore::take_back_posts(QueuePair& qp) noexcept {
-  if (qp.owner == &engine) qp.sq.posted = qp.sq.rung;
+void ChannelAdapter::take_back_posts(QueuePair& qp) noexcept {
+  if (qp.owner == &parts_->engine) qp.sq.posted = qp.sq.rung;
 }
 
-/// An XRC target may be destroyed before its receives are polled, so such entries carry the number of the
-/// SRQ.
-void AdapterCore::free_places(std::span<const WorkCompletion> polled) noexcept {
-  for (const WorkCompletion& entry : polled) {
-    if (ends_receive(entry.opcode) && entry.place != 0) {
-      if (SharedReceiveQueue* srq = engine.srqs.find(entry.place); srq != nullptr) srq->queue.free_places(1);
-      continue;
-    }
-    QueuePair* qp = engine.qps.find(entry.qpn);
-    if (qp == nullptr || entry.opcode == WcOpcode::kRdataIndicate) continue;
-    if (ends_receive(entry.opcode)) {
-      qp->own_rq.free_places(1);
-    } else {
-      qp->sq.free_before(entry.place);
-    }
-  }
-}
-
-PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept {
-  if (qp.owner != &engine || !qp.abilities().post_recv) return PostResult::kBadState;
+PostResult ChannelAdapter::post(QueuePair& qp, const RecvRequest& request) noexcept {
+  if (qp.owner != &parts_->engine || !qp.abilities().post_recv) return PostResult::kBadState;
   if (qp.config.srq != nullptr || !qp.row->has_recv_queue) return PostResult::kBadOpcode;
   if (request.sges.size() > qp.own_rq.sges_max()) return PostResult::kTooManySges;
   if (qp.own_rq.full()) return PostResult::kWouldBlock;
@@ -163,22 +163,39 @@ PostResult AdapterCore::post(QueuePair& qp, const RecvRequest& request) noexcept
   return PostResult::kOk;
 }
 
-void AdapterCore::ring_recv(QueuePair& qp) noexcept {
-  if (qp.owner != &engine || !qp.own_rq.announce()) return;
-  if (qp.abilities().flush_recv) return flush_recv(engine, qp);
+void ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
+  if (qp.owner != &parts_->engine || !qp.own_rq.announce()) return;
+  if (qp.abilities().flush_recv) return flush_recv(parts_->engine, qp);
   if (qp.rx.blocked) qp.service->receive_posted(qp);
 }
 
-// ---- by a memory window, without a whole turn; its copies enter the kernel --------------------
+PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) noexcept {
+  const PostResult result = post(qp, request);
+  if (result == PostResult::kOk) ring_send(qp);
+  return result;
+}
 
-int ChannelAdapter::look_at_windows(Instant now) noexcept {
-  return core_->look_at_windows(now);
+PostResult ChannelAdapter::post_send(QueuePair& qp, std::span<const SendRequest> list,
+                                     size_t& accepted) noexcept {
+  PostResult result = PostResult::kOk;
+  for (accepted = 0; accepted < list.size(); ++accepted) {
+    result = post(qp, list[accepted]);
+    if (result != PostResult::kOk) break;
+  }
+  if (accepted != 0) ring_send(qp);
+  return result;
 }
-bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
-  return core_->send_by_window(qp, now);
+
+PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
+  const PostResult result = post(qp, request);
+  if (result == PostResult::kOk) ring_recv(qp);
+  return result;
 }
-bool ChannelAdapter::has_windows() const noexcept {
-  return core_->has_windows();
+
+uint32_t ChannelAdapter::poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept {
+  const uint32_t taken = cq.poll(out);
+  if (taken != 0 && cq.frees_places) free_places(parts_->engine, out.first(taken));
+  return taken;
 }
 
 }  // namespace weft::adapter

@@ -167,7 +167,7 @@ Answer Cq::resize(uint32_t cqes) noexcept {
 
 Answer Cq::release() noexcept {
   DeviceCore& device = core();
-  if (const auto ended = device.adapter.destroy_cq(&queue(), memory_); !ended) return reason_of(ended);
+  if (const auto ended = device.adapter.destroy_cq(&queue(), &memory_); !ended) return reason_of(ended);
   if (channel_ == nullptr) return Answer::kOk;
   if (armed_) channel_->count_armed(-1);
   channel_->forget(*this);

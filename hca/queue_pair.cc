@@ -205,7 +205,7 @@ Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
   if (let_go()) {
-    if (const auto ended = device.adapter.destroy_qp(pair_, memory_); !ended) return reason_of(ended);
+    if (const auto ended = device.adapter.destroy_qp(pair_, &memory_); !ended) return reason_of(ended);
     device.qps.leave(*pair_);
     device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }

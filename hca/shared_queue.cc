@@ -78,7 +78,7 @@ Answer Srq::query(adapter::SrqAttr& out) const noexcept {
 Answer Srq::release() noexcept {
   DeviceCore& device = core();
   device.events.deliver_events();
-  if (const auto ended = device.adapter.srqs().destroy(&queue_, memory_); !ended) return reason_of(ended);
+  if (const auto ended = device.adapter.srqs().destroy(&queue_, &memory_); !ended) return reason_of(ended);
   --pd_.refs.users;
   if (xrc_.domain == nullptr) return Answer::kOk;
   --xrc_.domain->refs.users;

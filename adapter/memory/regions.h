@@ -108,7 +108,7 @@ class Regions {
   void limit_page_entries(uint64_t most) noexcept;
   /// From now on no request can name memory of this PD by addresses of this process (SAN-LMP-02, SAN-LMP-06).
   /// The PD accepts only regions whose bytes a Translation finds, and no region passes between it and another
-  /// PD. Refused while something is registered under the PD. Lasts until free_pd().
+  /// PD. Refused while something is registered under the PD. Lasts until ComputerMemory::free_pd().
   Refusable<> confine(PdId pd);
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
   Refusable<> dereg_mr(Lkey lkey);

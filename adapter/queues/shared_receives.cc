@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "adapter/adapter_engine.h"
-#include "adapter/queues/completion_queue.h"
+#include "adapter/protection_domains.h"
+#include "adapter/queues/completion_queues.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
 #include "messages/cell.h"
 
 namespace weft::adapter {
 
-SharedReceives::SharedReceives(Engine& engine, const std::vector<bool>& pds,
-                               const std::vector<std::unique_ptr<CompletionQueue>>& cqs)
+SharedReceives::SharedReceives(Engine& engine, const ProtectionDomains& pds, const CompletionQueues& cqs)
     : engine_(engine), pds_(pds), cqs_(cqs), xrcds_(engine.config.limits.xrc_domains + 1) {
   steps_.reserve(engine.config.limits.shared_receive_queues);
 }
@@ -24,15 +25,13 @@ bool SharedReceives::owns(const SharedReceiveQueue* srq) const noexcept {
 }
 
 Refusable<> SharedReceives::check(const SrqConfig& config) const {
-  if (config.pd.value() >= pds_.size() || !pds_[config.pd.value()])
-    return Refusal{Reason::kNoSuchObject, "create_srq: no such protection domain"};
+  if (!pds_.has(config.pd)) return Refusal{Reason::kNoSuchObject, "create_srq: no such protection domain"};
   const bool xrc = config.xrcd != XrcdId();
   if (xrc != (config.cq != nullptr))
     return Refusal{Reason::kMissingObject, "create_srq: an XRC domain and a CQ must be given together"};
   if (!xrc) return {};
   if (!has(config.xrcd)) return Refusal{Reason::kNoSuchObject, "create_srq: no such XRC domain"};
-  const uint32_t cq = config.cq->index();
-  if (cq >= cqs_.size() || cqs_[cq].get() != config.cq)
+  if (!cqs_.owns(*config.cq))
     return Refusal{Reason::kForeignObject, "create_srq: the CQ belongs to another adapter"};
   return {};
 }
@@ -123,12 +122,7 @@ SrqAttr SharedReceives::query(const SharedReceiveQueue& srq) const noexcept {
   return {.wqes = srq.queue.capacity(), .sges = srq.queue.sges_max(), .limit = srq.queue.low_mark()};
 }
 
-Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq) {
-  SrqMemory memory;
-  return destroy(srq, memory);
-}
-
-Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) {
+Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory* memory) {
   engine_.count(AdapterCounter::kAgentCalls);
   if (!owns(srq)) return Refusal{Reason::kForeignObject, "destroy_srq: the SRQ belongs to another adapter"};
   if (srq->users != 0)
@@ -139,7 +133,8 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory& memory) 
     leave(srq->config.xrcd);
   }
   engine_.events.drop(srq->events);
-  memory.reset(engine_.srqs.queues[srq->index].release());
+  SrqMemory ended(engine_.srqs.queues[srq->index].release());
+  if (memory != nullptr) *memory = std::move(ended);
   return {};
 }
 

@@ -15,15 +15,15 @@
 
 namespace weft::adapter {
 
-class CompletionQueue;
+class CompletionQueues;
+class ProtectionDomains;
 struct Engine;
 
 /// The shared receive queues of an adapter. Owner: the adapter's thread.
 class SharedReceives {
  public:
   /// `pds`, `cqs`: the protection domains and completion queues of the adapter.
-  SharedReceives(Engine& engine, const std::vector<bool>& pds,
-                 const std::vector<std::unique_ptr<CompletionQueue>>& cqs);
+  SharedReceives(Engine& engine, const ProtectionDomains& pds, const CompletionQueues& cqs);
   ~SharedReceives();
   SharedReceives(const SharedReceives&) = delete;
   SharedReceives& operator=(const SharedReceives&) = delete;
@@ -44,10 +44,9 @@ class SharedReceives {
   Refusable<RecvRoom> room_for(const SharedReceiveQueue& srq, const SrqAttr& attr, uint32_t mask) const;
   [[nodiscard]] SrqAttr query(const SharedReceiveQueue& srq) const noexcept;
   /// Drops the queued WQEs. Refused while a QP takes from the queue. XRC targets name queues by number and do
-  /// not count as users; a target that is receiving into this queue goes to ERR.
-  Refusable<> destroy(SharedReceiveQueue* srq);
-  /// The same; the memory of the queue goes to the caller.
-  Refusable<> destroy(SharedReceiveQueue* srq, SrqMemory& memory);
+  /// not count as users; a target that is receiving into this queue goes to ERR. The queue's memory goes to
+  /// `memory`, unless that is null.
+  Refusable<> destroy(SharedReceiveQueue* srq, SrqMemory* memory = nullptr);
   /// The number by which peers of XRC targets name the queue.
   [[nodiscard]] uint32_t number(const SharedReceiveQueue& srq) const noexcept;
   [[nodiscard]] bool owns(const SharedReceiveQueue* srq) const noexcept;
@@ -80,8 +79,8 @@ class SharedReceives {
   [[nodiscard]] Refusable<> check(const SrqConfig& config) const;
   void let_go(SharedReceiveQueue& srq) noexcept;
 
-  const std::vector<bool>& pds_;
-  const std::vector<std::unique_ptr<CompletionQueue>>& cqs_;
+  const ProtectionDomains& pds_;
+  const CompletionQueues& cqs_;
   std::vector<Xrcd> xrcds_;      // by id; place 0 stands for none
   std::vector<uint32_t> steps_;  // how many queues each place has had, modulo the numbers
 };

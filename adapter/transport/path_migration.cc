@@ -111,6 +111,17 @@ bool migrate(Engine& engine, QueuePair& qp) noexcept {
   return true;
 }
 
+void repeat_by_new_path(Engine& engine, QueuePair& qp) noexcept {
+  if (qp.abilities().finish_send) qp.service->repeat_all(qp);
+  engine.schedule.want_send(qp);
+}
+
+bool move_path(Engine& engine, QueuePair& qp) noexcept {
+  if (!migrate(engine, qp)) return false;
+  repeat_by_new_path(engine, qp);
+  return true;
+}
+
 bool follow_peer(Engine& engine, QueuePair& qp, const AdapterPort& port, const CellView& cell) noexcept {
   if (cell.src_qpn != qp.peer_qpn) return false;
   if (has_not_followed(qp, cell)) tell_of_path(engine, qp);

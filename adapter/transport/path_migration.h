@@ -21,6 +21,10 @@ namespace weft::adapter {
 /// Moves the QP to its alternate path, which becomes its only path. The caller repeats the cells in flight.
 /// Returns false, with kPathMigError, when the alternate path is not usable.
 [[nodiscard]] bool migrate(Engine& engine, QueuePair& qp) noexcept;
+/// Sends missing packets again after a move.
+void repeat_by_new_path(Engine& engine, QueuePair& qp) noexcept;
+/// migrate() and repeat_by_new_path(), when the path is of no use any more or the consumer asks for it.
+bool move_path(Engine& engine, QueuePair& qp) noexcept;
 /// Handles a cell that did not come from the QP's peer on its path; the cell came in at `port`. Returns true
 /// when the peer has migrated and `qp` has followed. A peer that has not followed yet gets another ACK on the
 /// new path.

@@ -19,7 +19,7 @@
 
 namespace weft::adapter {
 
-/// Owner: AdapterCore; only with several NICs.
+/// Owner: AdapterParts; only with several NICs.
 class Ways {
  public:
   Ways(Engine& engine, CellWriter& writer);

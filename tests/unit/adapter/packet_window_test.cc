@@ -168,9 +168,9 @@ TEST_F(QpMemory, of_queues_is_taken_before_their_place_in_the_adapter) {
   EXPECT_LE(allocated_bytes() - before, kSmall);
   EXPECT_EQ(cq->depth(), 4096U);
 
-  ASSERT_TRUE(adapter.destroy_qp(qp, qp_memory).ok());
-  ASSERT_TRUE(adapter.srqs().destroy(srq, srq_memory).ok());
-  ASSERT_TRUE(adapter.destroy_cq(cq, cq_memory).ok());
+  ASSERT_TRUE(adapter.destroy_qp(qp, &qp_memory).ok());
+  ASSERT_TRUE(adapter.srqs().destroy(srq, &srq_memory).ok());
+  ASSERT_TRUE(adapter.destroy_cq(cq, &cq_memory).ok());
   EXPECT_EQ(qp_memory.get(), qp);
   EXPECT_EQ(srq_memory.get(), srq);
   EXPECT_EQ(cq_memory.get(), cq);
