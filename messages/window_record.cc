@@ -37,6 +37,7 @@ WindowRecordFault decode_window_record(std::span<const std::byte> in, WindowReco
   if (in.size() < kWindowRecordBytes) return WindowRecordFault::kLength;
   WindowRecordWire wire;
   std::memcpy(&wire, in.data(), sizeof wire);
+  asm volatile("" ::: "memory");  // the copy is what is checked; the slot is not read again
   if (wire.kind < static_cast<uint8_t>(WindowRecordKind::kReady) ||
       wire.kind > static_cast<uint8_t>(WindowRecordKind::kRefusedWrite))
     return WindowRecordFault::kKind;

@@ -98,7 +98,8 @@ enum class WindowRecordFault : uint8_t {
   kReserved,
   kRange,  // the data lies outside the message, or a last part does not end it
 };
-/// `in` is a private copy of a slot's data. `out` and `data` are set on kNone only.
+/// `in` is a slot's data, which the peer may change at any time: the header is copied once, then checked.
+/// `out` and `data` are set on kNone only.
 [[nodiscard]] WindowRecordFault decode_window_record(std::span<const std::byte> in, WindowRecord& out,
                                                      std::span<const std::byte>& data) noexcept;
 [[nodiscard]] std::array<std::byte, kWindowRecordBytes> encode_window_record(

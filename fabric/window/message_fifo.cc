@@ -3,7 +3,8 @@
 // is done when a head behind it has arrived. A slot whose DMA failed cannot be left out, because others may
 // stand behind it: it is written again as void. If the device lets its user store into the peer's memory, the
 // record goes there at once, and the next poll() stores the head. The receiver copies a slot's header, checks
-// it, copies the data, and stores the tail, which the sender reads when it finds the FIFO full.
+// it, hands the data out where they are, and stores the tail when they have been used. The sender reads the
+// tail when it finds the FIFO full.
 #include "fabric/window/message_fifo.h"
 
 #include <algorithm>
@@ -53,21 +54,29 @@ uint64_t FifoSender::token(What what, uint64_t position) const noexcept {
 
 FifoPost FifoSender::send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                           uint64_t cookie) noexcept {
-  WEFT_DCHECK(destination != 0, "context 0 makes a slot void");
   if (!is_open()) return FifoPost::kNotOpen;
   if (broken_) return FifoPost::kBroken;
   if (data.size() > data_bytes_max()) return FifoPost::kTooLong;
-  if (!has_room()) return broken_ ? FifoPost::kBroken : FifoPost::kFull;
-  const bool mapped = !mapped_.empty();
-  const auto header = encode_slot({static_cast<uint32_t>(data.size()), destination, source}, head_);
-  std::byte* const slot = mapped ? mapped_.data() + slot_at(head_) : staged(head_);
-  std::memcpy(slot, header.data(), header.size());
-  if (!data.empty()) std::memcpy(slot + header.size(), data.data(), data.size());
-  pending(head_) = {.cookie = cookie, .state = SlotState::kMoved};
-  if (!mapped) post_slot(head_);
-  ++head_;
-  if (mapped) moved_ = head_;
+  const std::span<std::byte> room = slot();
+  if (room.data() == nullptr) return broken_ ? FifoPost::kBroken : FifoPost::kFull;
+  if (!data.empty()) std::memcpy(room.data(), data.data(), data.size());
+  post(destination, source, static_cast<uint32_t>(data.size()), cookie);
   return FifoPost::kOk;
+}
+
+std::span<std::byte> FifoSender::slot() noexcept {
+  if (!is_open() || broken_ || !has_room()) return {};
+  return {written_at(head_) + kSlotHeaderBytes, data_bytes_max()};
+}
+
+void FifoSender::post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept {
+  WEFT_DCHECK(destination != 0, "context 0 makes a slot void");
+  const auto header = encode_slot({bytes, destination, source}, head_);
+  std::memcpy(written_at(head_), header.data(), header.size());
+  pending(head_) = {.cookie = cookie, .state = SlotState::kMoved};
+  if (mapped_.empty()) post_slot(head_);
+  ++head_;
+  if (!mapped_.empty()) moved_ = head_;
 }
 
 bool FifoSender::has_room() noexcept {
@@ -218,7 +227,7 @@ bool FifoSender::next_done(FifoDone& out) noexcept {
 }
 
 FifoReceiver::FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t slot_bytes)
-    : fifo_(fifo), slots_(slots), slot_bytes_(slot_bytes), copy_(slot_bytes - kSlotHeaderBytes) {
+    : fifo_(fifo), slots_(slots), slot_bytes_(slot_bytes) {
   WEFT_CHECK(fifo.size() == kFifoControlBytes + slots * slot_bytes, "control block and slots");
 }
 
@@ -238,28 +247,25 @@ bool FifoReceiver::waits() noexcept {
   return holds_ || broken_ || head_seen_ != tail_ || look() || broken_;
 }
 
-bool FifoReceiver::copy_slot() noexcept {
-  const std::byte* const at = fifo_.data() + kFifoControlBytes + (tail_ & (slots_ - 1)) * slot_bytes_;
+bool FifoReceiver::read_header() noexcept {
   std::array<std::byte, kSlotHeaderBytes> header;
-  std::memcpy(header.data(), at, header.size());
-  asm volatile("" ::: "memory");  // the copy is what is checked; the slot is not read again
-  if (decode_slot(header, slot_bytes_, tail_, slot_) != SlotFault::kNone) return false;
-  if (slot_.length != 0) std::memcpy(copy_.data(), at + kSlotHeaderBytes, slot_.length);
-  return true;
+  std::memcpy(header.data(), slot_at(tail_), header.size());
+  asm volatile("" ::: "memory");  // the copy is what is checked; the header is not read again
+  return decode_slot(header, slot_bytes_, tail_, slot_) == SlotFault::kNone;
 }
 
 FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
   while (!holds_) {
     if (broken_) return FifoTake::kBroken;
     if (head_seen_ == tail_ && !look()) return broken_ ? FifoTake::kBroken : FifoTake::kEmpty;
-    if (!copy_slot()) {
+    if (!read_header()) {
       broken_ = true;
       return FifoTake::kBroken;
     }
     holds_ = true;
     if (slot_.destination == 0) advance();
   }
-  out = {slot_.destination, slot_.source, std::span(copy_).first(slot_.length)};
+  out = {slot_.destination, slot_.source, {slot_at(tail_) + kSlotHeaderBytes, slot_.length}};
   return FifoTake::kRecord;
 }
 

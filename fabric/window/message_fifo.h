@@ -57,6 +57,11 @@ class FifoSender {
   /// @param destination  the context at the peer, not 0  @param cookie  comes back with next_done()
   [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                               uint64_t cookie) noexcept;
+  /// Where the data of the next record go, for a caller that makes them there; as many bytes as a record can
+  /// have. Null while there is no room (kFull), or when send() would refuse. Holds until the next call.
+  [[nodiscard]] std::span<std::byte> slot() noexcept;
+  /// Posts the record whose data are the first `bytes` bytes of slot(), which has just given room.
+  void post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept;
   /// The next record that is done, in order of posting. False when there is none.
   [[nodiscard]] bool next_done(FifoDone& out) noexcept;
 
@@ -93,6 +98,10 @@ class FifoSender {
   void read_tail(Instant now) noexcept;
   void take_tail(uint64_t tail, Instant now) noexcept;
   [[nodiscard]] std::byte* staged(uint64_t position) noexcept;
+  /// Where this side writes a slot: in the peer's memory if that is mapped, otherwise in the staging area.
+  [[nodiscard]] std::byte* written_at(uint64_t position) noexcept {
+    return mapped_.empty() ? staged(position) : mapped_.data() + slot_at(position);
+  }
   /// Offset of the slot of a position, in the peer's window memory.
   [[nodiscard]] uint64_t slot_at(uint64_t position) const noexcept {
     return peer_.fifo_offset + kFifoControlBytes + (position & (slots_ - 1)) * slot_bytes_;
@@ -140,7 +149,9 @@ class FifoSender {
 struct FifoRecord {
   uint32_t destination = 0;
   uint32_t source = 0;
-  std::span<const std::byte> data;  // private memory, valid until release()
+  /// In the own window memory until release(). The peer may change it at any time: a byte that is checked is
+  /// copied first.
+  std::span<const std::byte> data;
 };
 enum class FifoTake : uint8_t { kEmpty, kRecord, kBroken };
 
@@ -167,7 +178,10 @@ class FifoReceiver {
 
  private:
   [[nodiscard]] bool look() noexcept;
-  [[nodiscard]] bool copy_slot() noexcept;
+  [[nodiscard]] const std::byte* slot_at(uint64_t position) const noexcept {
+    return fifo_.data() + kFifoControlBytes + (position & (slots_ - 1)) * slot_bytes_;
+  }
+  [[nodiscard]] bool read_header() noexcept;
   void advance() noexcept;
 
   std::span<std::byte> fifo_;
@@ -175,11 +189,10 @@ class FifoReceiver {
   uint32_t slot_bytes_;
   uint64_t tail_ = 0;
   uint64_t head_seen_ = 0;
-  bool holds_ = false;     // copy_ is the record at tail_
+  bool holds_ = false;     // slot_ is that of the record at tail_
   bool was_full_ = false;  // since the last notification
   bool broken_ = false;
-  FifoSlot slot_;
-  std::vector<std::byte> copy_;  // data of one slot
+  FifoSlot slot_;  // a private copy
 };
 
 }  // namespace weft::fabric

@@ -180,6 +180,15 @@ FifoPost WindowEnd::send(uint32_t destination, uint32_t source, std::span<const 
   return sender_.send(destination, source, data, cookie);
 }
 
+std::span<std::byte> WindowEnd::slot() noexcept {
+  const std::span<std::byte> room = sender_.slot();
+  if (room.data() != nullptr) [[likely]]
+    return room;
+  sender_.poll(now_);
+  drain();
+  return sender_.slot();
+}
+
 void WindowEnd::release() noexcept {
   if (receiver_.release()) device_->notify();
 }

@@ -71,6 +71,10 @@ class WindowEnd final : public Pollable {
   /// See FifoSender. Started by flush(), or by the next poll(). Reads the tail of a FIFO that looks full.
   [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                               uint64_t cookie) noexcept;
+  [[nodiscard]] std::span<std::byte> slot() noexcept;
+  void post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept {
+    sender_.post(destination, source, bytes, cookie);
+  }
   [[nodiscard]] bool next_sent(FifoDone& out) noexcept { return sender_.next_done(out); }
   [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
   /// See FifoReceiver.

@@ -6,24 +6,34 @@
 
 namespace weft::adapter {
 
-bool DirectOutlet::send(QueuePair& qp, WindowRecord record, uint32_t bytes, uint32_t place) noexcept {
+std::span<std::byte> DirectOutlet::room(QueuePair& qp) noexcept {
+  const std::span<std::byte> slot = direct_of(qp).peer->path->end().slot();
+  if (slot.size() >= kWindowRecordBytes + kWindowAtomicBytes) [[likely]]
+    return slot.subspan(kWindowRecordBytes);
+  wait(qp);
+  return {};
+}
+
+void DirectOutlet::put(QueuePair& qp, WindowRecord record, std::span<std::byte> room, uint32_t bytes,
+                       uint32_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   record.acknowledged = direct.expected;
   record.sender_life = direct.id;
   record.receiver_life = direct.peer_life;
   const auto header = encode_window_record(record);
-  std::memcpy(record_.data(), header.data(), header.size());
-  const std::span<const std::byte> whole = std::span(record_).first(kWindowRecordBytes + bytes);
-  const fabric::FifoPost post =
-      direct.peer->path->end().send(qp.peer_qpn.value(), qp.qpn.value(), whole, cookie_of(direct.id, place));
-  if (post == fabric::FifoPost::kOk) {
-    direct.owes_ack = false;
-    qp.rx.debt.settle();
-    AckList::unlink(qp);
-    return true;
-  }
-  wait(qp);
-  return false;
+  std::memcpy(room.data() - header.size(), header.data(), header.size());
+  direct.peer->path->end().post(qp.peer_qpn.value(), qp.qpn.value(), kWindowRecordBytes + bytes,
+                                cookie_of(direct.id, place));
+  direct.owes_ack = false;
+  qp.rx.debt.settle();
+  AckList::unlink(qp);
+}
+
+bool DirectOutlet::send(QueuePair& qp, const WindowRecord& record, uint32_t place) noexcept {
+  const std::span<std::byte> at = room(qp);
+  if (at.data() == nullptr) return false;
+  put(qp, record, at, 0, place);
+  return true;
 }
 
 bool DirectOutlet::say(DirectPeer& peer, const DirectFarewell& farewell) noexcept {

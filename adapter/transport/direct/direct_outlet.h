@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "adapter/transport/direct/direct_state.h"
 
@@ -21,25 +20,20 @@ inline constexpr uint32_t kResponsePlace = kNoPlace - 1;
 
 class DirectOutlet {
  public:
-  /// @param used  some QP may use a window
-  explicit DirectOutlet(bool used) : record_(used ? kFifoSlotBytesMax : 0) {}
-
-  /// Where the data of the next record are put: as many bytes as a record to this peer can have.
-  [[nodiscard]] std::span<std::byte> room(DirectPeer& peer) noexcept {
-    return std::span(record_).subspan(kWindowRecordBytes,
-                                      peer.path->end().record_bytes_max() - kWindowRecordBytes);
-  }
-  /// Sends a record with the first `bytes` bytes of room(). It carries the acknowledgement of everything that
-  /// the QP has executed. False when the FIFO is full: the QP then waits, and gets a turn when there is room.
-  [[nodiscard]] bool send(QueuePair& qp, WindowRecord record, uint32_t bytes = 0,
-                          uint32_t place = kNoPlace) noexcept;
+  /// Where the data of the QP's next record are put, in the slot itself: as many bytes as a record can have,
+  /// at least kWindowAtomicBytes. Null when the FIFO is full, or the peer has chosen smaller slots: the QP
+  /// then waits, and gets a turn when there is room.
+  [[nodiscard]] std::span<std::byte> room(QueuePair& qp) noexcept;
+  /// Sends a record with the first `bytes` bytes of `room`, which room() has just given. It carries the
+  /// acknowledgement of everything that the QP has executed.
+  void put(QueuePair& qp, WindowRecord record, std::span<std::byte> room, uint32_t bytes,
+           uint32_t place) noexcept;
+  /// Sends a record without data. False when the FIFO is full, as above.
+  [[nodiscard]] bool send(QueuePair& qp, const WindowRecord& record, uint32_t place = kNoPlace) noexcept;
   /// Sends a record for a QP that has ended. False when the FIFO is full.
   [[nodiscard]] bool say(DirectPeer& peer, const DirectFarewell& farewell) noexcept;
   /// The QP gets a turn of its send queue after the next turn of its window.
   void wait(QueuePair& qp) noexcept;
-
- private:
-  std::vector<std::byte> record_;
 };
 
 }  // namespace weft::adapter

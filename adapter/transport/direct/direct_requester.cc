@@ -264,11 +264,11 @@ DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t plac
 }
 
 DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) noexcept {
-  DirectQp& direct = direct_of(qp);
   SendWqe& wqe = qp.sq.at(place);
   WindowRecord record = record_of(qp, place);
   record.kind = is_write(wqe) ? WindowRecordKind::kWrite : WindowRecordKind::kSend;
-  const std::span<std::byte> room = outlet_.room(*direct.peer);
+  const std::span<std::byte> room = outlet_.room(qp);
+  if (room.data() == nullptr) return Step::kStop;
   const auto bytes = static_cast<uint32_t>(std::min<size_t>(room.size(), wqe.length - wqe.cut));
   record.offset = wqe.cut;
   if (wqe.cut + bytes == wqe.length) record.flags |= kRecordLast;
@@ -276,7 +276,7 @@ DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) 
     fail(qp, place, head_.bad_segment(qp, place, AccessKind::kLocalRead));
     return Step::kStop;
   }
-  if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;
+  outlet_.put(qp, record, room, bytes, static_cast<uint32_t>(place));
   wqe.cut += bytes;
   if (wqe.cut == wqe.length) pass_on(qp, place);
   return Step::kAgain;
@@ -285,11 +285,12 @@ DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) 
 /// A request of one record: a read, an atomic operation, the immediate data of a write, or a write that is
 /// refused.
 DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t place) noexcept {
-  DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
   WindowRecord record = record_of(qp, place);
   record.flags |= kRecordLast;
   uint32_t bytes = 0;
+  const std::span<std::byte> room = outlet_.room(qp);
+  if (room.data() == nullptr) return Step::kStop;
   switch (wqe.rule->opcode) {
     case SendOpcode::kRdmaRead:
       record.kind = WindowRecordKind::kRead;
@@ -298,18 +299,17 @@ DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t pla
     case SendOpcode::kFetchAdd: {
       record.kind = wqe.rule->opcode == SendOpcode::kFetchAdd ? WindowRecordKind::kFetchAdd
                                                               : WindowRecordKind::kCompareSwap;
-      std::byte* at = outlet_.room(*direct.peer).data();
-      store_be(at, wqe.atomic.compare);
-      store_be(at + sizeof(uint64_t), wqe.atomic.operand);
+      store_be(room.data(), wqe.atomic.compare);
+      store_be(room.data() + sizeof(uint64_t), wqe.atomic.operand);
       bytes = kWindowAtomicBytes;
       break;
     }
     default:
-      record.kind =
-          direct.message(place).refused ? WindowRecordKind::kRefusedWrite : WindowRecordKind::kImmediate;
+      record.kind = direct_of(qp).message(place).refused ? WindowRecordKind::kRefusedWrite
+                                                         : WindowRecordKind::kImmediate;
       break;
   }
-  if (!outlet_.send(qp, record, bytes, static_cast<uint32_t>(place))) return Step::kStop;
+  outlet_.put(qp, record, room, bytes, static_cast<uint32_t>(place));
   pass_on(qp, place);
   return Step::kAgain;
 }

@@ -278,7 +278,8 @@ bool DirectResponder::send_responses(QueuePair& qp) noexcept {
 /// Sends the next part of a response. `failed`: the memory is no longer there, and the QP has ended.
 bool DirectResponder::send_response(QueuePair& qp, ReadJob& job, bool& failed) noexcept {
   DirectQp& direct = direct_of(qp);
-  const std::span<std::byte> room = outlet_.room(*direct.peer);
+  const std::span<std::byte> room = outlet_.room(qp);
+  if (room.data() == nullptr) return false;
   const auto bytes = static_cast<uint32_t>(std::min<size_t>(room.size(), job.bytes - direct.response_at));
   ResponderFault fault = ResponderFault::kNone;
   if (job.is_atomic) {
@@ -311,7 +312,7 @@ bool DirectResponder::send_response(QueuePair& qp, ReadJob& job, bool& failed) n
                       .total = job.bytes,
                       .offset = direct.response_at};
   if (direct.response_at + bytes == job.bytes) record.flags = kRecordLast;
-  if (!outlet_.send(qp, record, bytes, kResponsePlace)) return false;
+  outlet_.put(qp, record, room, bytes, kResponsePlace);
   direct.response_at += bytes;
   return true;
 }

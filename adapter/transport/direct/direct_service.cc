@@ -42,7 +42,6 @@ const ServiceRow kRcDirectRow{.type = QpType::kRc,
 DirectService::DirectService(Engine& engine, CellWriter& writer)
     : engine_(engine),
       keys_(engine, peers_),
-      outlet_(engine.config.direct != nullptr),
       completer_(engine, writer),
       requester_(engine, writer, outlet_, completer_),
       responder_(engine, writer, outlet_, keys_) {

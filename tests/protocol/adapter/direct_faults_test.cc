@@ -53,6 +53,24 @@ class DirectFaults : public ::testing::Test {
 };
 using Statuses = std::vector<WcStatus>;
 
+/// Nothing is written behind a slot that has no room for an atomic operation: the address sanitizer looks.
+TEST(DirectSlots, too_small_for_a_record_cost_the_peer_its_requests) {
+  DirectPair small({.own = {.slots = 4, .slot_bytes = kFifoSlotBytesMin, .table_entries = 4}});
+  QpAttr attr;
+  attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
+  attr.ack_timeout = 10ms;
+  attr.retry_count = 2;
+  const auto both = small.connect({}, attr);
+  const MemoryRegion& far = small.side(1).region;
+  const SendRequest add{.opcode = SendOpcode::kFetchAdd, .remote_addr = far.addr, .rkey = far.rkey};
+  ASSERT_EQ(small.post_send(0, *both[0], add, {small.side(0).sge(0, 8)}), PostResult::kOk);
+  small.run(60, 1ms);
+  const auto done = small.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+  EXPECT_EQ(small.end(0).accesses_under_way(), 0U);
+}
+
 TEST_F(DirectFaults, what_a_short_cut_holds_up_arrives_once_after_it) {
   set({.kind = FaultKind::kCut, .lasts = 10ms});
   receive(1, 7, 4096);
