@@ -210,6 +210,9 @@ class ChannelAdapter {
   /// put there. poll() still has to run often. Returns work done; if no peer has written, that is 0 after a
   /// few loads.
   int look_at_windows(Instant now) noexcept;
+  /// Peers have written to windows, or windows were left in the middle of something. Needs no time, so it
+  /// does not see those that are due by time.
+  [[nodiscard]] bool windows_call() const noexcept;
   /// Starts the requests of a QP that uses a window, ahead of the rest of a turn. False for other QPs, whose
   /// requests wait for poll().
   bool send_by_window(QueuePair& qp, Instant now) noexcept;

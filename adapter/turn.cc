@@ -303,6 +303,10 @@ int ChannelAdapter::look_at_windows(Instant now) noexcept {
   return static_cast<int>(parts.direct->run_turn());
 }
 
+bool ChannelAdapter::windows_call() const noexcept {
+  return parts_->direct != nullptr && parts_->direct->has_news(Instant::min());
+}
+
 bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
   AdapterParts& parts = *parts_;
   Engine& engine = parts.engine;

@@ -86,21 +86,39 @@ void Cq::enter(adapter::CompletionQueue* queue) noexcept {
 int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   DeviceCore& device = core();
   if (const Answer why = device.refusal(); why != Answer::kOk) return why == Answer::kForked ? -1 : 0;
+  if (device.serves_windows()) return poll_beside_windows(out, at);
   Hold hold(device);
   at = hold.now();
   uint32_t taken = device.adapter.poll_cq(queue(), out);
-  const bool windows = device.serves_windows();
-  if (taken == 0 && windows && device.caller_looks(hold.now())) taken = device.adapter.poll_cq(queue(), out);
   taken_since_turn_ += taken;
   if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
-    if (taken == 0 && windows) {
-      device.caller_polls_empty(hold.now());
-    } else {
-      device.caller_polls(hold.now());
-    }
+    device.caller_polls(hold.now());
     if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
   }
+  return static_cast<int>(taken);
+}
+
+/// Most polls find nothing, or an entry that was there before: they read no clock.
+int Cq::poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
+  DeviceCore& device = core();
+  HoldUntimed hold(device);
+  if (at != kNever) (void)hold.now();
+  uint32_t taken = device.adapter.poll_cq(queue(), out);
+  taken_since_turn_ += taken;
+  const EmptyPoll then = taken == 0                             ? device.empty_poll()
+                         : taken_since_turn_ >= kEntriesPerTurn ? EmptyPoll::kTurns
+                                                                : EmptyPoll::kEnds;
+  if (then != EmptyPoll::kEnds && taken == 0 && device.caller_looks(hold.now()))
+    taken = device.adapter.poll_cq(queue(), out);
+  if (then == EmptyPoll::kTurns) {
+    taken_since_turn_ = 0;
+    device.caller_polls(hold.now());
+    if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
+  } else if (then == EmptyPoll::kLooks && taken == 0) {
+    device.caller_polls_empty(hold.now());
+  }
+  at = hold.time();
   return static_cast<int>(taken);
 }
 

@@ -55,10 +55,11 @@ class Cq final : public NotifiedObject {
   /// @return the number taken; 0 in a signal handler that has interrupted another call on the device; -1 in a
   /// child after fork()
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out) noexcept {
-    Instant at;
+    Instant at = kNever;
     return poll(out, at);
   }
-  /// The same. `at` is set to the time of the call unless it returns -1.
+  /// The same. `at` is set to the time of the call unless it returns -1; if it is kNever, the call may leave
+  /// it so when it needs no time.
   [[nodiscard]] int poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
   /// Takes the next entry of a batch that poll() has begun; 0 when the batch ends. If a completion event of
   /// this CQ waits at the channel, the batch ends once at the entry that caused it: otherwise a program that
@@ -89,6 +90,8 @@ class Cq final : public NotifiedObject {
   Waiting waiting;
 
  private:
+  [[nodiscard]] int poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
+
   CompletionChannel* channel_;
   std::unique_ptr<adapter::CompletionQueue> memory_;  // the adapter's queue after release()
   uint32_t taken_since_turn_ = 0;

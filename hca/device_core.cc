@@ -19,9 +19,13 @@ namespace {
 /// A caller that is about to wait runs up to this many turns while cells keep arriving; then the helper takes
 /// over.
 constexpr int kLooksBeforeWaiting = 4;
-/// A caller with memory windows runs a whole turn in one of four calls that post or find nothing. In the
-/// others it serves windows alone, which takes about a fifth of the time.
-constexpr uint32_t kCallsPerTurn = 4;
+/// A caller with memory windows runs a whole turn in one of these many calls that post. In the others it
+/// serves windows alone, which takes about a fifth of the time.
+constexpr uint32_t kPostsPerTurn = 4;
+/// Of the polls that find nothing, one of these many runs a whole turn, and one of these many reads the clock
+/// and looks at windows that are due. The others look at the words that peers step.
+constexpr uint32_t kPollsPerTurn = 16;
+constexpr uint32_t kPollsPerLook = 4;
 constexpr size_t kLinksMax = 255;
 // A switch on this machine answers within some tens of microseconds.
 constexpr Duration kPassOnPause = 50us;
@@ -138,15 +142,23 @@ void DeviceCore::caller_polls(Instant now) noexcept {
 }
 
 bool DeviceCore::may_skip_turn() noexcept {
-  if (!adapter.has_windows() || ++skipped_turns_ >= kCallsPerTurn) {
+  if (!adapter.has_windows() || ++skipped_turns_ >= kPostsPerTurn) {
     skipped_turns_ = 0;
     return false;
   }
   return true;
 }
 
+EmptyPoll DeviceCore::empty_poll() noexcept {
+  if (!adapter.has_windows()) return EmptyPoll::kTurns;
+  ++empty_polls_;
+  if (empty_polls_ % kPollsPerTurn == 0) return EmptyPoll::kTurns;
+  const bool looks =
+      adapter.windows_call() || empty_polls_ % kPollsPerLook == 0 || progress_.watches_callers();
+  return looks ? EmptyPoll::kLooks : EmptyPoll::kEnds;
+}
+
 void DeviceCore::caller_polls_empty(Instant now) noexcept {
-  if (!may_skip_turn()) return caller_polls(now);
   caller_called(now);
   progress_.caller_polled(now);
 }

@@ -30,6 +30,13 @@
 
 namespace weft::hca {
 
+/// What a poll that found no entry does next.
+enum class EmptyPoll : uint8_t {
+  kEnds,
+  kLooks,  // at the memory windows
+  kTurns,  // the same, and runs a whole turn
+};
+
 class DeviceCore final : private adapter::GoneMemory {
  public:
   DeviceCore(const DeviceConfig& config, const Clock& clock, RandomSource& random, RandomSource& link_random);
@@ -59,7 +66,9 @@ class DeviceCore final : private adapter::GoneMemory {
   /// A turn by a caller, which then counts as driving the adapter.
   void caller_turn(Instant now) noexcept;
   void caller_polls(Instant now) noexcept;
-  /// The same after a poll that found nothing.
+  /// What a poll that found nothing does, if the device serves windows.
+  [[nodiscard]] EmptyPoll empty_poll() noexcept;
+  /// A poll that looked at windows and found nothing; the caller counts as driving the adapter.
   void caller_polls_empty(Instant now) noexcept;
   /// False: all queue pairs use the ports, and the calls for windows below need not be made.
   [[nodiscard]] bool serves_windows() const noexcept { return windows_ != nullptr; }
@@ -148,7 +157,8 @@ class DeviceCore final : private adapter::GoneMemory {
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   bool gone_said_ = false;             // used by the helper only
-  uint32_t skipped_turns_ = 0;         // since the last one of a caller
+  uint32_t skipped_turns_ = 0;         // posts since the last turn of one
+  uint32_t empty_polls_ = 0;           // beside windows
   std::atomic<bool> tend_now_{false};  // a faulty link must be taken out, or windows be made or ended
 
   std::mutex upkeep_;  // lock for tend(); calls of the data path never take it
@@ -170,6 +180,36 @@ class Hold {
  private:
   DeviceCore& core_;
   Instant now_;
+};
+
+/// Like Hold, for a call that often ends without knowing the time.
+class HoldUntimed {
+ public:
+  explicit HoldUntimed(DeviceCore& core) noexcept : core_(core) { core_.lock.lock(); }
+  ~HoldUntimed() { core_.leave(); }
+  HoldUntimed(const HoldUntimed&) = delete;
+  HoldUntimed& operator=(const HoldUntimed&) = delete;
+  /// Reads the clock at its first call. Every 250 us (kGuardPeriod) it releases the lock in between, because
+  /// the thread asks the kernel how its faults are handled.
+  [[nodiscard]] Instant now() noexcept {
+    if (now_ == kNever) read_clock();
+    return now_;
+  }
+  /// kNever when the clock was not read.
+  [[nodiscard]] Instant time() const noexcept { return now_; }
+
+ private:
+  void read_clock() noexcept {
+    now_ = core_.clock.now();
+    if (!adapter::guard_is_old(now_)) [[likely]]
+      return;
+    core_.leave();
+    adapter::refresh_guard(now_);
+    core_.lock.lock();
+  }
+
+  DeviceCore& core_;
+  Instant now_ = kNever;
 };
 
 /// Like Hold, for a call that only queues something and needs no time.

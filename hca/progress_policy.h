@@ -46,6 +46,8 @@ class ProgressPolicy {
   [[nodiscard]] bool helper_drives(Instant now) const noexcept {
     return waiting_ || unattended_ || caller_at_ == Instant::min() || now - caller_at_ >= kCallerPause;
   }
+  /// The calls of callers decide whether the helper goes on beside them: each tells its time.
+  [[nodiscard]] bool watches_callers() const noexcept { return waiting_ || unattended_; }
   /// The helper has driven and found work that no caller had taken, for example because the program reads its
   /// memory between posts instead of polling. Each arrival would be late by kCallerPause, so from now on the
   /// helper drives beside the callers.

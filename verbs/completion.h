@@ -32,16 +32,17 @@ namespace weft::verbs {
 /// One per thread, for all queues that the thread polls.
 extern thread_local constinit YieldPolicy yield_policy;
 
-/// One poll call of a program. `poll(at)` looks once and stores the time of the look in `at`; a negative
-/// result is a failure. If the queue is empty, the calling thread may yield its core: the switch, or the peer
-/// that the program waits for, may need it. After a yield it looks again: a completion that arrived meanwhile
-/// must be seen before the program checks anything else, such as the end of the connection.
+/// One poll call of a program. `poll(at)` looks once and stores the time of the look in `at`; if `at` is
+/// kNever, it may leave that when it did not need the time. A negative result is a failure. If the queue is
+/// empty, the calling thread may yield its core: the switch, or the peer that the program waits for, may need
+/// it. After a yield it looks again: a completion that arrived meanwhile must be seen before the program
+/// checks anything else, such as the end of the connection.
 template <class Poll>
 [[nodiscard]] int poll_and_yield(Poll&& poll) noexcept {
   YieldPolicy& yield = yield_policy;
-  Instant at{};
+  Instant at = kNever;
   int got = poll(at);
-  if (got == 0 && yield.yields(at)) {
+  if (got == 0 && at != kNever && yield.yields(at)) {
     sched_yield();
     Instant back = at;
     got = poll(back);

@@ -33,13 +33,16 @@ inline constexpr Duration kGuardPeriod = std::chrono::microseconds(250);
 /// True when a fault of this thread reaches our handler. Asks the kernel if the thread does not know.
 bool ask_for_signals() noexcept;
 
+/// True when refresh_guard() would ask the kernel.
+[[nodiscard]] inline bool guard_is_old(Instant now) noexcept {
+  return now - thread_guard.asked >= kGuardPeriod;
+}
 /// Call before a thread of the program uses an adapter, without a lock held. The thread asks again if its
 /// last answer is older than kGuardPeriod. Threads that never call this ask once, at their first copy.
 inline void refresh_guard(Instant now) noexcept {
-  ThreadGuard& guard = thread_guard;
-  if (now - guard.asked < kGuardPeriod) [[likely]]
+  if (!guard_is_old(now)) [[likely]]
     return;
-  guard = {.asked = now};
+  thread_guard = {.asked = now};
   (void)ask_for_signals();
 }
 

@@ -6,6 +6,7 @@
 #include "fabric/window/memory_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "base/check.h"
@@ -80,12 +81,15 @@ class MemoryWindow::End final : public DmaDevice {
       return;
     }
     other_->bell_at_ = random_.chance_ppm(faults_.merge_ppm) ? now_ + lateness() : Instant::min();
+    other_->rings_.fetch_add(1, std::memory_order_release);
   }
   bool take_notification() noexcept override {
     if (bell_at_ > now_) return false;
     bell_at_ = kNever;
     return true;
   }
+  /// Steps when the peer notifies, which may be before the notification arrives: deadline() tells when.
+  const std::atomic<uint64_t>* bell() const noexcept override { return &rings_; }
   void set_scratchpad(uint32_t index, uint64_t value) noexcept override { scratchpads_.at(index) = value; }
   uint64_t peer_scratchpad(uint32_t index) const noexcept override { return other_->scratchpads_.at(index); }
   std::span<std::byte> mapped_peer() noexcept override {
@@ -231,6 +235,7 @@ class MemoryWindow::End final : public DmaDevice {
   std::vector<Moving> moving_;
   std::vector<DmaCompletion> done_;
   Instant now_{};
+  std::atomic<uint64_t> rings_{0};
   Instant bell_at_ = kNever;  // arrival of a notification that was not taken
   bool dead_ = false;
 };

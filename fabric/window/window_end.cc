@@ -85,7 +85,6 @@ int WindowEnd::poll(Instant now) noexcept {
   return work + drain();
 }
 
-/// Nothing is under way, and none of the parts has anything to start.
 bool WindowEnd::rests() const noexcept {
   return sender_.is_open() && sender_.idle() && peer_.idle() && under_way_ == 0 && !waited_;
 }

@@ -86,6 +86,9 @@ class WindowEnd final : public Pollable {
   [[nodiscard]] AccessPost access(const WindowAccess& access) noexcept;
   /// Why the last access() was refused.
   [[nodiscard]] TableCheck refusal() const noexcept { return refusal_; }
+  /// Nothing is under way, and none of the parts has anything to start: until the bell rings, or the head of
+  /// the own FIFO steps, poll() finds nothing but a peer that ends.
+  [[nodiscard]] bool rests() const noexcept;
   /// The next access that has ended, in any order. False when there is none.
   [[nodiscard]] bool next_access(AccessDone& out) noexcept;
   /// Accesses posted and not given by next_access().
@@ -111,7 +114,6 @@ class WindowEnd final : public Pollable {
  private:
   [[nodiscard]] AccessPost post_access(const WindowAccess& access) noexcept;
   [[nodiscard]] DmaRequest request_of(const WindowAccess& access, bool& reachable) const noexcept;
-  [[nodiscard]] bool rests() const noexcept;
   [[nodiscard]] bool make_faulty(WindowFaults* faults) noexcept;
   void look_for_cut() noexcept;
   void tell_cut() noexcept;

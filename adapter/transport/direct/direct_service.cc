@@ -184,11 +184,11 @@ void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
 uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) noexcept {
   DirectQp& direct = direct_of(qp);
   DirectPeer& peer = *direct.peer;
-  touch(peer);
   if (peer.ended) requester_.window_ended(qp);
   const bool answers = qp.answers;
   uint32_t steps = 0;
   if (!peer.open()) {  // requests that need no peer are executed
+    touch(peer);
     if (!peer.ended) outlet_.wait(qp);
     return requester_.run(qp, budget);
   }
@@ -199,6 +199,7 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
   }
   peer.path->end().flush();
   (void)collect(peer);
+  used(peer);
   return answers ? steps + 1 : steps;
 }
 
@@ -222,10 +223,10 @@ uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {
     engine_.schedule.want_send(qp);
     return 0;
   }
-  touch(*direct.peer);
-  if (!responder_.acknowledge(qp)) return 0;
-  direct.peer->path->end().flush();
-  return 1;
+  const bool sent = responder_.acknowledge(qp);
+  if (sent) direct.peer->path->end().flush();
+  used(*direct.peer);
+  return sent ? 1 : 0;
 }
 
 void DirectService::say_last_words(QueuePair& qp) noexcept {
@@ -259,8 +260,22 @@ uint32_t DirectService::turn_at(size_t place) noexcept {
   const WatchedWord head(open ? &peer->path->end().head_word() : nullptr);
   const uint32_t work = turn(*peers_[place]);
   if (place < peers_.size() && peers_[place].get() == peer)  // it has not ended in this turn
-    watch_.rested(place, bell, head, work != 0 ? Instant::min() : due_of(*peer));
+    watch_.rested(place, bell, head,
+                  work != 0 && !(peer->open() && rests(*peer)) ? Instant::min() : due_of(*peer));
   return work;
+}
+
+/// A turn would find nothing until the peer does something. Of an open window.
+bool DirectService::rests(const DirectPeer& peer) noexcept {
+  return !peer.waits_for_table && peer.waiting.empty() && peer.farewells.empty() && peer.path->end().rests();
+}
+
+void DirectService::used(const DirectPeer& peer) noexcept {
+  if (rests(peer)) {
+    watch_.use(peer.place);
+  } else {
+    touch(peer);
+  }
 }
 
 /// When a peer's window has to get a turn though its bell is silent.

@@ -60,6 +60,9 @@ class DirectService final : public Service {
   void drop(DirectPeer& peer) noexcept;
   /// The window of this peer gets a turn in the next turn of the adapter.
   void touch(const DirectPeer& peer) noexcept { watch_.touch(peer.place); }
+  /// The same, unless the window waits for nothing but its peer.
+  void used(const DirectPeer& peer) noexcept;
+  [[nodiscard]] static bool rests(const DirectPeer& peer) noexcept;
   [[nodiscard]] uint32_t turn_at(size_t place) noexcept;
   [[nodiscard]] Instant due_of(const DirectPeer& peer) const noexcept;
   [[nodiscard]] uint32_t turn(DirectPeer& peer) noexcept;

@@ -47,6 +47,9 @@ class DirectWatch {
   [[nodiscard]] uint64_t changes() const noexcept { return changes_; }
   /// The service has used the window: it gets a turn in the next one.
   void touch(size_t place) noexcept;
+  /// The service has used the window and left nothing under way: it is active, and gets a turn when its words
+  /// step.
+  void use(size_t place) noexcept { activate(place); }
 
   /// The windows that get a turn now, by their places. Valid until changes() steps.
   [[nodiscard]] std::span<const uint32_t> call(Instant now) noexcept;

@@ -73,6 +73,30 @@ TEST_F(Direct, a_send_leaves_and_arrives_without_a_whole_turn) {
   EXPECT_EQ(pair.take_completions(1).size(), 1U);
 }
 
+/// What a poll looks at before it reads the clock.
+TEST_F(Direct, a_window_calls_when_its_peer_has_written_or_something_is_under_way) {
+  connect();
+  pair.run(20);
+  ChannelAdapter& near = *pair.side(0).adapter;
+  ChannelAdapter& far = *pair.side(1).adapter;
+  EXPECT_FALSE(near.windows_call());
+  EXPECT_FALSE(far.windows_call());
+  receive(7, 100, 60);
+  send(3, 0, 60);
+  EXPECT_TRUE(near.send_by_window(*qps[0], pair.clock.now()));
+  EXPECT_FALSE(near.windows_call()) << "the record has arrived";
+  EXPECT_TRUE(far.windows_call());
+  EXPECT_GT(far.look_at_windows(pair.clock.now()), 0);
+  EXPECT_FALSE(far.windows_call());
+  pair.run(20);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
+  pair.window->set_faults(0, {.late_ppm = 1'000'000, .late_min = 50us, .late_max = 60us});
+  send(4, 0, 60);
+  EXPECT_TRUE(near.send_by_window(*qps[0], pair.clock.now()));
+  EXPECT_TRUE(near.windows_call()) << "the record is on its way";
+  EXPECT_FALSE(far.windows_call());
+}
+
 TEST_F(Direct, the_second_access_by_a_key_is_moved_by_the_device) {
   connect();
   pair.side(0).fill(0, 5000, 9);
