@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -53,14 +56,30 @@ void translate(const adapter::WorkCompletion& in, ibv_wc& out) noexcept {
   out.dlid_path_bits = 0;
 }
 
+/// Room for entries that a poll writes. It is not cleared: that takes longer than a poll that finds nothing.
+class PolledEntries {
+ public:
+  [[nodiscard]] std::span<adapter::WorkCompletion> first(size_t count) noexcept {
+    return {std::launder(reinterpret_cast<adapter::WorkCompletion*>(bytes_.data())), count};
+  }
+
+ private:
+  // An aggregate that is copied as bytes: its objects begin with the array of bytes.
+  static_assert(std::is_aggregate_v<adapter::WorkCompletion> &&
+                std::is_trivially_copyable_v<adapter::WorkCompletion>);
+  alignas(
+      adapter::WorkCompletion) std::array<std::byte, kPolledAtATime * sizeof(adapter::WorkCompletion)> bytes_;
+};
+
 int poll_once(Cq& queue, int entries, ibv_wc* out, Instant& at) noexcept {
-  std::array<adapter::WorkCompletion, kPolledAtATime> taken;
+  PolledEntries taken;
   int done = 0;
   while (done < entries) {
-    const size_t wanted = std::min(taken.size(), static_cast<size_t>(entries - done));
-    const int got = queue.object->poll(std::span(taken).first(wanted), at);
+    const size_t wanted = std::min(kPolledAtATime, static_cast<size_t>(entries - done));
+    const std::span<adapter::WorkCompletion> room = taken.first(wanted);
+    const int got = queue.object->poll(room, at);
     if (got < 0) return done != 0 ? done : -1;
-    for (int i = 0; i < got; ++i) translate(taken[static_cast<size_t>(i)], out[done + i]);
+    for (int i = 0; i < got; ++i) translate(room[static_cast<size_t>(i)], out[done + i]);
     done += got;
     if (static_cast<size_t>(got) < wanted) break;
   }
