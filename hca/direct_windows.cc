@@ -40,10 +40,11 @@ DirectWindows::DirectWindows(DirectWindowsConfig config, RandomSource& random, b
       door_(config_.directory),
       sleepers_(UniqueFd(epoll_create1(EPOLL_CLOEXEC))) {
   if (config_.file.empty()) return;
-  file_ = std::make_unique<FileWindow>(
-      FileWindowConfig{
-          .path = config_.file, .side = config_.file_side, .locks = config_.file_locks, .own = config_.own},
-      random_);
+  file_ = std::make_unique<FileWindow>(FileWindowConfig{.path = config_.file,
+                                                        .side = config_.file_side,
+                                                        .locks = config_.file_locks,
+                                                        .own = config_.in_file},
+                                       random_);
 }
 DirectWindows::~DirectWindows() = default;
 

@@ -39,7 +39,9 @@ struct DirectWindowsConfig {
   bool file_locks = true;      // see fabric::FileDeviceConfig
   bool process_copies = true;  // see fabric::ProcessDeviceConfig
   size_t windows_max = kWindowsMax;
-  fabric::OwnWindowConfig own{.slots = 128, .slot_bytes = 4352, .table_entries = 4096};
+  /// A slot holds a message of 8 KiB with a header of 64 bytes in one record: UCX cuts its messages so.
+  fabric::OwnWindowConfig own{.slots = 64, .slot_bytes = 8320, .table_entries = 4096};
+  fabric::OwnWindowConfig in_file{.slots = 128, .slot_bytes = 4352, .table_entries = 4096};
 };
 
 /// Calls of the adapter and those that say so: under the device's lock. The other calls: one thread at a
