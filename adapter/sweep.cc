@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "adapter/queues/qp_lifecycle.h"
-#include "adapter/transport/path_migration.h"
 #include "adapter/transport/completer.h"
+#include "adapter/transport/path_migration.h"
 #include "adapter/transport/service.h"
 #include "adapter/transport/ways.h"
 

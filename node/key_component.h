@@ -24,8 +24,7 @@ enum class KeyCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<KeyCounter> counter_labels(KeyCounter /*of*/) noexcept {
-  return {"questions", "lists", "handed_over", "invalid", "ends", "invalidated",
-          "no_memory"};
+  return {"questions", "lists", "handed_over", "invalid", "ends", "invalidated", "no_memory"};
 }
 
 /// Owner: the thread of the adapter. One object orders hand-over and end of keys (O-35): a question is
