@@ -339,6 +339,7 @@ TEST(LinkDefence, guests_that_have_to_wait_do_not_keep_the_switch_awake) {
   const TempDir dir;
   Door door("shm:" + dir.path() + "/s.sock");
   std::vector<UniqueFd> guests;
+  guests.reserve(17);
   for (int i = 0; i < 17; ++i) guests.push_back(std::move(connect_unix(dir.path() + "/s.sock").value()));
   ManualClock clock;
   clock.advance(10s);
