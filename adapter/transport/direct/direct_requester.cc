@@ -387,7 +387,7 @@ void DirectRequester::made_progress(QueuePair& qp) noexcept {
   qp.tx.progress_at = engine_.now;
   qp.tx.rnr_retries = 0;
   completer_.retire(qp);
-  if (qp.abilities().finish_send) engine_.schedule.want_send(qp);
+  engine_.schedule.want_send(qp);  // it goes on, or a request that has failed was the next one to complete
 }
 
 bool DirectRequester::find_numbered(QueuePair& qp, uint32_t number, uint64_t& place) const noexcept {

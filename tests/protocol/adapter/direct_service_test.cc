@@ -28,6 +28,16 @@ class Direct : public ::testing::Test {
   void post(const SendRequest& request, uint32_t offset, uint32_t bytes) {
     ASSERT_EQ(pair.post_send(0, *qps[0], request, {pair.side(0).sge(offset, bytes)}), PostResult::kOk);
   }
+  void post_wrong_key_at_peer() {
+    Sge wrong = pair.side(1).sge(0, 8);
+    wrong.lkey = Lkey(77);
+    ASSERT_EQ(pair.post_send(1, *qps[1], {}, {wrong}), PostResult::kOk);
+  }
+  void expect_given_up() {
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+  }
   void receive(uint64_t wr_id, uint32_t offset, uint32_t bytes) {
     ASSERT_EQ(pair.post_recv(1, *qps[1], wr_id, {pair.side(1).sge(offset, bytes)}), PostResult::kOk);
   }
@@ -294,9 +304,7 @@ TEST_F(Direct, a_peer_that_ends_its_queue_pair_costs_the_retries) {
   pair.run(2, 1ms);
   EXPECT_TRUE(pair.take_completions(0).empty());
   pair.run(50, 1ms);
-  const auto done = pair.take_completions(0);
-  ASSERT_EQ(done.size(), 1U);
-  EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+  expect_given_up();
 }
 
 TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
@@ -305,9 +313,7 @@ TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
   send(1, 0, 8);
   pair.window->kill(1);
   for (int i = 0; i < 5; ++i) pair.run_one(0);
-  const auto done = pair.take_completions(0);
-  ASSERT_EQ(done.size(), 1U);
-  EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+  expect_given_up();
 }
 
 TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) {
@@ -513,14 +519,23 @@ TEST_F(Direct, a_peer_that_fails_with_requests_under_way_costs_the_retries) {
   pair.run(20);
   send(1, 0, 8);  // without a receive
   pair.run(5);
-  Sge wrong = pair.side(1).sge(0, 8);
-  wrong.lkey = Lkey(77);
-  ASSERT_EQ(pair.post_send(1, *qps[1], {}, {wrong}), PostResult::kOk);
+  post_wrong_key_at_peer();
   pair.run(60, 1ms);
   EXPECT_EQ(pair.side(1).adapter->query_qp(*qps[1]).state, QpState::kErr);
-  const auto done = pair.take_completions(0);
-  ASSERT_EQ(done.size(), 1U);
-  EXPECT_EQ(done[0].status, WcStatus::kRetryExceeded);
+  expect_given_up();
+}
+
+/// Its failure completes with the answer to an earlier request, and no request of ours is under way then.
+TEST_F(Direct, a_peer_that_has_failed_behind_an_answer_says_so) {
+  connect();
+  ASSERT_EQ(pair.post_recv(0, *qps[0], 1, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  ASSERT_EQ(pair.post_send(1, *qps[1], {}, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  post_wrong_key_at_peer();
+  pair.run(20);
+  static_cast<void>(pair.take_completions(0));
+  send(4, 0, 8);
+  pair.run(60, 1ms);
+  expect_given_up();  // after the retries, and not after the minute of a peer that stands still
 }
 
 /// Any record in any order: it costs the QP that the peer names, and no other.
