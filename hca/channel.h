@@ -34,9 +34,9 @@ class CompletionChannel final : public Object {
   void count_armed(int32_t change) noexcept { armed_ += static_cast<uint32_t>(change); }
   /// Drops the notifications of a CQ that is being destroyed.
   void forget(Cq& cq) noexcept;
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   [[nodiscard]] Cq* take_first() noexcept;
 
   EventSource source_;
@@ -81,7 +81,6 @@ class Cq final : public NotifiedObject {
 
   // ---- hca/ alone, under the device's lock --------------------
   void enter(adapter::CompletionQueue* queue) noexcept;
-  [[nodiscard]] Answer release() noexcept override;
   void notify() noexcept override;
   struct Waiting {
     Cq* next = nullptr;
@@ -90,6 +89,7 @@ class Cq final : public NotifiedObject {
   Waiting waiting;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   [[nodiscard]] int poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
 
   CompletionChannel* channel_;

@@ -138,10 +138,10 @@ Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
   std::list<Qp*> place(1);
   const auto take = [&](Qp& made) -> Refusable<adapter::QueuePair*> {
     const auto* other = static_cast<const Qp*>(core().find_qp(number));
-    if (other == nullptr || other->handles() == nullptr || other->xrcd()->id() != domain.id())
+    if (other == nullptr || other->handles_ == nullptr || other->xrcd_->id() != domain.id())
       return Refusal(Reason::kNoSuchObject, "open_qp: the domain has no target of this number");
-    made.join(other->handles(), place);
-    return &other->pair();
+    made.join(other->handles_, place);
+    return other->pair_;
   };
   return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = user});
 }

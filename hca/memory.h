@@ -21,9 +21,9 @@ class ProtectionDomain final : public Object {
   /// Connects this object with the adapter's domain `id`. Objects are allocated before the lock is taken and
   /// connected under it.
   void enter(adapter::PdId id) noexcept { id_ = id; }
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   adapter::PdId id_{};
 };
 
@@ -51,10 +51,10 @@ class MemoryRegion final : public Object {
     region_ = region;
     ++pd_->refs.users;
   }
-  /// kBusy while windows are bound to the region.
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  /// kBusy while windows are bound to the region.
+  [[nodiscard]] Answer release() noexcept override;
   Answer rereg_now(const adapter::RegionChange& given, ProtectionDomain* pd);
 
   ProtectionDomain* pd_;
@@ -80,9 +80,9 @@ class Window final : public Object {
     ++pd_.refs.users;
   }
   void set_key(Rkey key) noexcept { key_ = key; }
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   ProtectionDomain& pd_;
   Rkey key_{};
   adapter::WindowKind kind_;
@@ -100,9 +100,9 @@ class AddressHandle final : public Object {
     value_ = value;
     ++pd_.refs.users;
   }
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   ProtectionDomain& pd_;
   adapter::AddressHandle value_{};
 };

@@ -77,6 +77,12 @@ class Object {
   /// Converts to and from the user pointer that the adapter keeps.
   [[nodiscard]] void* as_user() noexcept { return this; }
   [[nodiscard]] static Object* of_user(void* user) noexcept { return static_cast<Object*>(user); }
+
+ protected:
+  [[nodiscard]] DeviceCore& core() const noexcept { return context_.core(); }
+
+ private:
+  friend class Context;
   /// The context is closing: undoes what the program began with this object and did not undo (multicast
   /// memberships).
   virtual void abandon() noexcept {}
@@ -84,10 +90,6 @@ class Object {
   /// kOk. kAgain: a peer moves data of the region; see pause_for_transfer().
   [[nodiscard]] virtual Answer release() noexcept = 0;
 
- protected:
-  [[nodiscard]] DeviceCore& core() const noexcept { return context_.core(); }
-
- private:
   ContextBase& context_;
   void* user_;
 };

@@ -51,7 +51,8 @@ struct Registration {
   std::optional<uint64_t> addr{};
 };
 
-/// Any thread.
+/// The adapter keeps the state of the QP: its process, its sizes, its kinds of transfer. A program reaches
+/// that state by posts, modify() and query() alone, and query() gives copies (SAN-LMP-07). Any thread.
 class Qp final : public Object {
  public:
   /// All handles of one XRC target. The target ends with the last one.
@@ -92,22 +93,22 @@ class Qp final : public Object {
   [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid) noexcept;
   [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
 
-  // ---- hca/ alone, under the device's lock --------------------
-  [[nodiscard]] adapter::QueuePair& pair() const noexcept { return *pair_; }
+ private:
+  friend class Context;
+  friend class Device;
+
+  // ---- for the two, under the device's lock --------------------
   /// Makes this object a handle of the adapter's QP.
   void enter(adapter::QueuePair* pair) noexcept;
   /// Also appends this handle to the `handles` of its XRC target; `place` is the list node, one element,
   /// allocated before the lock.
   void join(Handles handles, std::list<Qp*>& place) noexcept;
-  /// Null unless the QP is an XRC target.
-  [[nodiscard]] const Handles& handles() const noexcept { return handles_; }
-  [[nodiscard]] const XrcDomain* xrcd() const noexcept { return xrcd_; }
   void abandon() noexcept override;
   [[nodiscard]] Answer release() noexcept override;
   /// Moves the QP to the error state.
   void fail() noexcept;
 
- private:
+  // ---- its own --------------------
   /// Gives this handle up. True when it was the last one.
   [[nodiscard]] bool let_go() noexcept;
   /// Posts `list`, whose first request becomes the registration.
@@ -120,7 +121,7 @@ class Qp final : public Object {
 
   adapter::QueuePair* pair_ = nullptr;
   XrcDomain* xrcd_ = nullptr;
-  Handles handles_;
+  Handles handles_;  // null unless the QP is an XRC target
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_{};
   // Filled by release(); freed without the lock.

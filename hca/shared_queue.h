@@ -30,9 +30,9 @@ class XrcDomain final : public Object {
 
   // ---- hca/ alone, under the device's lock --------------------
   void enter(adapter::XrcdId id) noexcept { id_ = id; }
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   adapter::XrcdId id_{};
   std::optional<XrcFile> file_;
   // Entry taken out of the list of shared domains by release(); freed without the lock.
@@ -64,9 +64,9 @@ class Srq final : public Object {
   // ---- hca/ alone, under the device's lock --------------------
   [[nodiscard]] adapter::SharedReceiveQueue& queue() const noexcept { return queue_; }
   void enter(adapter::SharedReceiveQueue* queue) noexcept;
-  [[nodiscard]] Answer release() noexcept override;
 
  private:
+  [[nodiscard]] Answer release() noexcept override;
   ProtectionDomain& pd_;
   adapter::SharedReceiveQueue& queue_;
   XrcPlace xrc_;

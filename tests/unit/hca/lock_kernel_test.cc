@@ -429,8 +429,9 @@ TEST_F(LockKernel, is_not_entered_when_a_turn_needs_more_memory_than_there_is) {
         hca::DeviceCore& core = world.a.pd->context().core();
         const hca::Hold hold(core);
         for (const hca::Qp* qp : near) {
-          if (core.adapter.post(qp->pair(), write) != adapter::PostResult::kOk) return false;
-          core.adapter.ring_send(qp->pair());
+          adapter::QueuePair& pair = *core.adapter.find_qp(qp->number());
+          if (core.adapter.post(pair, write) != adapter::PostResult::kOk) return false;
+          core.adapter.ring_send(pair);
         }
       }
       size_t done = 0;

@@ -117,8 +117,9 @@ TEST_F(LockMemory, that_is_not_to_be_had_costs_requests_and_not_the_device) {
   const auto write_all = [&] {
     const hca::Hold hold(core);
     for (const hca::Qp* qp : qps) {
-      ASSERT_EQ(core.adapter.post(qp->pair(), write), adapter::PostResult::kOk);
-      core.adapter.ring_send(qp->pair());
+      adapter::QueuePair& pair = *core.adapter.find_qp(qp->number());
+      ASSERT_EQ(core.adapter.post(pair, write), adapter::PostResult::kOk);
+      core.adapter.ring_send(pair);
     }
   };
   std::map<adapter::WcStatus, size_t> done;
@@ -143,8 +144,9 @@ TEST_F(LockMemory, that_is_not_to_be_had_costs_requests_and_not_the_device) {
   const hca::Qp& fresh = *connected()[0];
   {
     const hca::Hold hold(core);
-    ASSERT_EQ(core.adapter.post(fresh.pair(), write), adapter::PostResult::kOk);
-    core.adapter.ring_send(fresh.pair());
+    adapter::QueuePair& pair = *core.adapter.find_qp(fresh.number());
+    ASSERT_EQ(core.adapter.post(pair, write), adapter::PostResult::kOk);
+    core.adapter.ring_send(pair);
   }
   help(10);
   poll_all();

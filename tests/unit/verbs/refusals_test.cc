@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/requirement.h"
 #include "tests/unit/verbs/verbs_fixture.h"
 
 namespace weft::test {
@@ -48,6 +49,24 @@ class Refusals : public Verbs {
     return {"ibv_create_ah: " + what, [=, this]() mutable { return ibv_create_ah(pd, &attr) != nullptr; }};
   }
 };
+
+TEST_F(Refusals, follow_the_adapters_state_and_not_the_struct_of_the_program) {
+  covers("SAN-LMP-07");
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  qp->state = IBV_QPS_RTS;  // fields that a program may read
+  ibv_sge piece{.addr = reinterpret_cast<uintptr_t>(memory.data()), .length = 8, .lkey = mr->lkey};
+  ibv_send_wr send{};
+  send.sg_list = &piece;
+  send.num_sge = 1;
+  send.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad), EINVAL) << "it is in RESET";
+  EXPECT_EQ(bad, &send);
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_RESET);
+}
 
 TEST_F(Refusals, of_regions_that_cannot_be_are_not_a_lack_of_memory) {
   constexpr unsigned kLocal = IBV_ACCESS_LOCAL_WRITE;
