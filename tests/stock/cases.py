@@ -239,7 +239,7 @@ def rdmacm_utils():
                ["sh", "-c", "mckey -m 239.1.2.3 -s && sleep 1 && exec mckey -m 239.1.2.3 -s"],
                shows(r"return status 0[\s\S]*return status 0"), reliable=False, others=[twice])
     yield pair("cmtime", ["cmtime", "-p", "{port}", "-c", "20"], ["cmtime", "-p", "{port}", "-c", "20", "-s", "127.0.0.1"],
-               shows(r"^connect\s*:?\s", r"^disconnect\s*:?\s"), persistent=True)
+               shows(r"^(cm )?connect\s*:?\s", r"^disconnect\s*:?\s"), persistent=True)
     yield pair("rdma_client", ["rdma_server", "-p", "{port}"], ["rdma_client", "-s", "127.0.0.1", "-p", "{port}"],
                shows(r"rdma_client: end 0"))
     yield pair("rdma_xclient -c r", ["rdma_xserver", "-p", "{port}"], ["rdma_xclient", "-s", "127.0.0.1", "-p", "{port}"],
