@@ -248,7 +248,8 @@ void Connection::drop_leftovers() noexcept {
 
 // ---- host ---------------------------------------------------------------------------------------
 
-/// If the driver still holds frames of the old incarnation, it gets one more interval to release them.
+/// Drops the frames of the old incarnation that the driver has not taken by now. If there were any, the new
+/// incarnation begins one interval later.
 void Connection::retry() noexcept {
   if (leftovers_ != nullptr && !leftovers_->empty()) {
     connect_at_ = context_.now + context_.config.limits.connect_interval;

@@ -18,8 +18,11 @@ def section():
     """Markdown for docs/stock_programs.md."""
     known = content()
     lines = ["", "## Test suites of other projects", "",
-             "`scripts/suites` runs them; the outcomes and the limits are in `tests/stock/suites.toml`.", "",
-             "| Suite | Passed | Skipped by the suite itself | Failed | Date |", "|---|---|---|---|---|"]
+             "`scripts/suites ucx`, `fabtests` or `mpi4py` takes a suite from the source package of the Debian release that runs here, and",
+             "runs it on the release build; words behind the name choose tests. It exits with 1 if a test fails that",
+             "`tests/stock/suites.toml` does not list with its reason. The second table below is made of that file, and so is the first, whose",
+             "counts are entered by hand. No counts of UCX's suite are recorded.", "",
+             "| Suite | Passed | Skipped by the suite, or left out | Failed | Date |", "|---|---|---|---|---|"]
     lines += [f"| {run['what']} | {run['passed']} | {run['skipped']} | {run['failed']} | {run['date']} |" for run in known.get("run", [])]
     if limits := known.get("limit", []):
         lines += ["", "| Tests that fail | Why |", "|---|---|"]

@@ -5,6 +5,8 @@
   scripts/stock NAME...        the cases whose family or name contains NAME
   scripts/stock --list         names them
   scripts/stock --write        also writes docs/stock_programs.md, a line for each family, and build/stock_programs.md, one for each case
+  scripts/stock NAME... --json FILE
+                               writes the outcomes of these cases; `scripts/stock --outcomes FILE... --write` joins such files
   scripts/stock --kills N      kills programs, their peers and their switch at random moments, N rounds of each (kill_runs.py)
   scripts/stock --repeat 100 pingpong 'rping -V'
                                each of these 100 times
@@ -360,21 +362,34 @@ def outcome(fault):
     return "passes" if fault is None else fault.split(" (see ")[0]
 
 
+HEAD = """# Stock programs
+
+For a user who asks whether a program runs on Weft. `scripts/stock` runs programs of Debian 12's packages, unmodified, as an
+unprivileged user. Each case has a fabric of its own with one switch and without faults, and usually a server and a client; Open MPI
+has four ranks, multicast up to four programs, and a case that only looks at the device one. Exceptions: `verbs_check` and the
+program of `openmpi` (`mpi_check.c`) are of this project, compiled with the distribution's headers and libraries. Scripts of
+`tests/stock/` start the programs of `qemu` and `iser`. Passed of tried:
+"""
+QUESTIONS = """| Question | Answer |
+|---|---|
+| Which cases are there? | `scripts/stock --list` names them; they are in `tests/stock/cases.py`. rsockets are in `rdmacm-utils` (rstream, rcopy, riostream, udpong, BusyBox's nc) |
+| When does a case pass? | its client ends with the right status within 60 s (`qemu`, `iser` 150 s, `openmpi` 180 s; longer on a busy machine, four times with faults), its server ends with 0 within 10 s after that, and the output is right. What the programs of a failed case have printed stays in the directory that its line names |
+| And with loss? | `scripts/stock --switches 3 --loss 1 --corrupt 0.1` ([testing.md](testing.md#system-tests)) leaves out cases that do not repair loss (UC, UD, multicast) and those without traffic; `--list --loss 1` names the others. `weft fault` makes the loss on the links between switches. A case also fails if its cells have not crossed the switches, or if a fault has struck none |
+| What is `roce`? | cases of ibverbs-utils, perftest, rdmacm-utils and ucx under `weft run --roce`. A program that wants the index of a GID gets 3 (`-g 3`, `-x 3`). udpong is left out: rsockets addresses datagrams by a LID, and a RoCE port has none |
+| How is this page made? | `scripts/stock --write` runs all cases and writes it, and the outcome of each case to `build/stock_programs.md`. For a part, `scripts/stock WORD... --json FILE`; then `scripts/stock --outcomes FILE... --write` with the files of all cases |
+| Two runs at once? | with different `--first-port` ([testing.md](testing.md#system-tests)) |"""
+
+
 def page(outcomes):
     """The summary that is checked in: a line for each family, and what does not pass."""
-    lines = ["# Stock programs", "",
-             "For a user who asks whether a program runs on Weft: programs of Debian 12's packages, unmodified, as an unprivileged user, two",
-             "processes (Open MPI: four) through one switch, without faults. `scripts/stock --switches 3 --loss 1 --corrupt 0.1` tries the",
-             "reliable ones with loss. `scripts/stock --list` names the cases, which are in `tests/stock/cases.py`; `scripts/stock --write`",
-             "wrote this page, and the outcome of each case to `build/stock_programs.md`. Passed of tried:", "", summary(outcomes).partition(" (")[0], "",
-             "| Family | Passed | Cases | Cases that fail |", "|---|---|---|---|"]
+    lines = [HEAD, summary(outcomes).partition(" (")[0], "", "| Family | Passed | Cases | Cases that fail |", "|---|---|---|---|"]
     families = {}
     for case, fault in outcomes:
         families.setdefault(case.family, []).append((case, fault))
     for family, cases in families.items():
         bad = [f"`{case.name}`: {outcome(fault)}" for case, fault in cases if fault is not None]
         lines.append(f"| {family} | {len(cases) - len(bad)} | {len(cases)} | {'; '.join(bad)} |")
-    return "\n".join([*lines, *known_suites.section()]) + "\n"
+    return "\n".join([*lines, "", QUESTIONS, *known_suites.section()]) + "\n"
 
 
 def table(outcomes):
@@ -435,9 +450,18 @@ def arguments():
         parser.error("--direct: what passes a memory window passes no switch")
     if chosen.kills and chosen.direct == "one":
         parser.error("--kills goes with --direct both")
+    if chosen.write and (fault := why_no_page(chosen)):
+        parser.error(f"--write: the page is of all cases, as a user runs them; leave out {fault}, or write parts with --json")
     if not 1024 <= chosen.first_port <= last_port() - 100 * CASE_PORTS:
         parser.error(f"--first-port: 1024 to {last_port() - 100 * CASE_PORTS}")
     return chosen
+
+
+def why_no_page(options):
+    """The first option that makes the outcomes others than those of the page."""
+    others = {"NAME": options.names, "--loss": options.loss, "--corrupt": options.corrupt, "--switches": options.switches != 1,
+              "--direct": options.direct, "--sanitized": options.sanitized, "--set": options.set, "--kills": options.kills}
+    return next((option for option, given in others.items() if given), None)
 
 
 def kills(options, scratch):

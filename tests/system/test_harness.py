@@ -1,5 +1,10 @@
 """The harness itself: what it reads and what it leaves behind."""
+import argparse
+import contextlib
 import importlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -11,10 +16,12 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import frames
 import harness
 
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 SLEEPER = "import os, signal, sys, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n"
 
 
@@ -187,6 +194,7 @@ class HarnessTest(unittest.TestCase):
 
 MODULE = """
 import unittest
+import unittest.mock
 from run import covers as cites
 
 class Some(unittest.TestCase):
@@ -230,7 +238,7 @@ class RecordsTest(unittest.TestCase):
         self.assertEqual(records["test_shows_two"]["asserted"], "SAN-QP-01 SAN-QP-02")
 
     def test_a_budget_does_not_hide_that_a_path_grows_with_what_is_there(self):
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+        sys.path.insert(0, str(SCRIPTS.parent / "bench"))
         self.addCleanup(sys.path.pop, 0)
         budget = importlib.import_module("budget")
         good = {path: 100.0 for path, *_ in budget.RELATIONS} | {other: 100.0 for _, other, _ in budget.RELATIONS}
@@ -239,6 +247,49 @@ class RecordsTest(unittest.TestCase):
             told = list(budget.broken_relations(dict(good, **{path: 100.0 * factor + 1})))
             self.assertEqual(len(told), 1, path)
             self.assertIn(f"{path} takes", told[0])
+
+    def test_a_renewal_leaves_no_table_of_the_budget_behind(self):
+        sys.path.insert(0, str(SCRIPTS.parent / "bench"))
+        self.addCleanup(sys.path.pop, 0)
+        budget = importlib.import_module("budget")
+        figures = {path: 100.0 for path, *_ in budget.RELATIONS} | {other: 100.0 for _, other, _ in budget.RELATIONS}
+        counters = {"processor": lambda _: figures, "callgrind": lambda _: figures}
+        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(scratch.cleanup)
+        file = pathlib.Path(scratch.name) / "budget.toml"
+        for budgets, works, wanted in (("callgrind",), ("processor", "callgrind"), {"callgrind"}), \
+                                      (("processor", "callgrind"), ("processor", "callgrind"), {"processor", "callgrind"}), \
+                                      ((), ("callgrind",), {"callgrind"}), (("callgrind",), ("processor",), None):
+            with self.subTest(budgets=budgets, works=works), contextlib.redirect_stdout(io.StringIO()) as said, \
+                    unittest.mock.patch.multiple(budget, BUDGET=file, COUNTERS={
+                        name: count if name in works else lambda _: None for name, count in counters.items()}):
+                before = "".join(f"[{name}]\nLateCell = 1.0\n" for name in budgets)
+                file.write_text(before)
+                self.assertEqual(budget.renew("program"), 0 if wanted else 1)
+                if wanted:
+                    self.assertEqual({name: table["LateCell"] for name, table in budget.read().items()}, dict.fromkeys(wanted, 100.0))
+                else:
+                    self.assertEqual(file.read_text(), before)
+                    self.assertIn("callgrind cannot count", said.getvalue())
+
+    def test_figures_before_a_disturbance_are_written(self):
+        loader = importlib.machinery.SourceFileLoader("bench_program", str(SCRIPTS / "bench"))
+        bench = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(bench)
+        scratch = tempfile.TemporaryDirectory(prefix="weft-test-")
+        self.addCleanup(scratch.cleanup)
+        file = pathlib.Path(scratch.name) / "out.json"
+        figures = [bench.Figure(name, "us", None, None, "nothing", None) for name in ("first", "second")]
+
+        def measure(figure, *_):
+            if figure.name == "second":
+                sys.exit(1)  # as noise_guard() does
+            return {"name": figure.name}
+
+        options = argparse.Namespace(list=False, names=[], quick=False, pairs=1, json=file, allow_noise=False)
+        with unittest.mock.patch.object(bench, "measure", measure), contextlib.redirect_stdout(io.StringIO()), self.assertRaises(SystemExit):
+            bench.work(options, figures)
+        self.assertEqual([one["name"] for one in json.loads(file.read_text())], ["first"])
 
     def test_an_expected_failure_fails(self):
         for body in ("self.assertTrue(False)", "pass"):

@@ -72,6 +72,14 @@ class ReleasesTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no recipe is called 'jenkins'; there are container, github and gitlab", done.stderr)
 
+    def test_packages_of_this_release_are_not_tried_in_another(self):
+        with tempfile.TemporaryDirectory(prefix="weft-test-") as scratch:
+            (pathlib.Path(scratch) / "cmake").symlink_to("/bin/false")  # a failure builds nothing
+            done = subprocess.run([SOURCE / "scripts" / "package", "--check", "--release", "sid"], capture_output=True, text=True,
+                                  timeout=20, env=dict(os.environ, PATH=f"{scratch}:{os.environ['PATH']}"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, "make them on sid and name their folder: --packages DIR")
+
 
 @unittest.skipUnless(has_library(), "the drop-in libibverbs is not built")
 @unittest.skipUnless(shutil.which("ibv_rc_pingpong"), "ibverbs-utils is not installed")
@@ -89,9 +97,9 @@ class RecipesTest(WeftCase):
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 
-    def follow(self, recipe):
-        """Runs the lines of a recipe in a shell; how it ended, and what was said."""
-        done = subprocess.run(["bash", "-ec", recipe + "\nwait"], capture_output=True, text=True, timeout=60, cwd=self.path,
+    def follow(self, recipe, end="\nwait"):
+        """Runs the lines of a recipe, then `end`, in a shell; how it ended, and what was said."""
+        done = subprocess.run(["bash", "-ec", recipe + end], capture_output=True, text=True, timeout=60, cwd=self.path,
                               stdin=subprocess.DEVNULL, preexec_fn=die_with_test,
                               env=dict(self.environment, PATH=f"{self.bin}:{os.environ['PATH']}", PREFIX=str(self.bin.parent)))
         return done.returncode, done.stdout + done.stderr
@@ -121,6 +129,12 @@ class RecipesTest(WeftCase):
         self.program("my_server", f"exec python3 -c 'import socket, time; s = socket.create_server((\"\", {PORT})); time.sleep(2)'")
         self.program("my_client", "exit 3")
         self.assertEqual(self.follow(self.ci_job())[0], 3)
+
+    def test_a_ci_job_whose_server_fails_says_so(self):
+        listen = f"import socket, time; s = socket.create_server((\"\", {PORT})); time.sleep(2); raise SystemExit(4)"
+        self.program("my_server", f"exec python3 -c '{listen}'")
+        self.program("my_client", "exit 0")
+        self.assertEqual(self.follow(self.ci_job(), "")[0], 4)
 
     def test_without_the_launcher(self):
         self.pingpong()

@@ -1,10 +1,14 @@
 """A short form of scripts/stock --switches 3 --loss 1: a case whose cells did not cross the lossy links is no success."""
 import argparse
+import contextlib
+import io
 import os
 import pathlib
+import re
 import shutil
 import sys
 import unittest
+import unittest.mock
 
 import harness
 from weft_case import WeftCase
@@ -17,6 +21,31 @@ LIBRARY = harness.BIN.parent / "lib" / "weft" / "libweft_preload.so"
 FIRST_PORT = 25600
 # Some ten thousand cells, by which each fault strikes.
 CASE = "ibv_rc_pingpong -s 1048576 -n 100 -c"
+
+
+class PageTest(unittest.TestCase):
+    """docs/stock_programs.md is of all cases at one switch without faults."""
+
+    def test_other_outcomes_are_not_written_to_the_page(self):
+        page = stock.PAGE.read_text()
+        for words in (["roce"], ["--loss", "1"], ["--switches", "3"], ["--direct", "both"], ["--set", "WEFT_FLAVOUR=roce"], ["--kills", "1"]):
+            with self.subTest(words=words), unittest.mock.patch.object(sys, "argv", ["stock", "--write", *words]), \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                with self.assertRaises(SystemExit) as ended:
+                    stock.arguments()
+                self.assertEqual(ended.exception.code, 2)
+                self.assertIn(f"leave out {words[0] if words[0].startswith('-') else 'NAME'}, or write parts with --json", said.getvalue())
+        self.assertEqual(stock.PAGE.read_text(), page)
+
+    def test_the_page_is_what_is_written(self):
+        """But for the counts."""
+        def text(page):
+            return [line for line in page.splitlines() if not re.match(r"stock \d+/\d+|\| [a-z_0-9-]+ \| \d+ \| \d+ \|", line)]
+        self.assertEqual(text(stock.page([(case, None) for case in cases.every_case()])), text(stock.PAGE.read_text()))
+
+    def test_parts_that_were_run_apart_are(self):
+        with unittest.mock.patch.object(sys, "argv", ["stock", "--write", "--outcomes", "one.json", "two.json"]):
+            self.assertTrue(stock.arguments().write)
 
 
 @unittest.skipUnless(LIBRARY.exists(), "the drop-in libibverbs is not built")
