@@ -71,9 +71,9 @@ function(weft_precompiled_program TARGET)
 endfunction()
 
 # weft_batch(TARGET SOURCE...): in a build from clean, WEFT_BATCH sources are compiled as one, because reading the headers is most of
-# the work. Builds with sanitizers compile them one by one: the static checks take from there how each source is compiled.
+# the work.
 function(weft_batch TARGET)
-  if(WEFT_BATCH LESS_EQUAL 1 OR WEFT_SANITIZE)
+  if(WEFT_BATCH LESS_EQUAL 1)
     return()
   endif()
   set(COUNT 0)
@@ -88,12 +88,14 @@ function(weft_batch TARGET)
 endfunction()
 
 # weft_library(NAME SOURCES ... [PATH ...] LINK ... [PRIVATE_LINK ...]): one target per folder; LINK names the targets that it may use.
-# The sources after PATH, which every cell passes, are compiled as one, so that calls between them are inlined.
+# The sources after PATH, which every cell passes, are compiled as one, so that calls between them are inlined, unless WEFT_BATCH is 0.
 function(weft_library NAME)
   cmake_parse_arguments(ARG "" "" "SOURCES;PATH;LINK;PRIVATE_LINK" ${ARGN})
   add_library(${NAME} STATIC ${ARG_SOURCES} ${ARG_PATH})
-  set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set_source_files_properties(${ARG_PATH} PROPERTIES UNITY_GROUP path)
+  if(WEFT_BATCH GREATER 0)
+    set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    set_source_files_properties(${ARG_PATH} PROPERTIES UNITY_GROUP path)
+  endif()
   weft_batch(${NAME} ${ARG_SOURCES})
   target_link_libraries(${NAME} PUBLIC weft_options ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   weft_use_precompiled(${NAME} weft_library_headers)
