@@ -31,10 +31,12 @@ void LoopRunner::run() {
 
 int LoopRunner::turn() {
   const Instant now = clock_.now();
+  end_working_turn(now);
   int work = 0;
   for (Pollable* core : cores_) work += core->poll(now);
   counters_.add(LoopCounter::kTurns);
   if (work != 0) {
+    worked_from_ = now;
     counters_.add(LoopCounter::kWorkingTurns);
     spin_.worked(now, work);
     yield_.worked(now);
@@ -43,6 +45,12 @@ int LoopRunner::turn() {
   }
   idle(now);
   return 0;
+}
+
+/// A turn with work ends where the next turn or a yield begins: both read the clock anyway.
+void LoopRunner::end_working_turn(Instant now) noexcept {
+  if (now - worked_from_ > config_.stall) counters_.add(LoopCounter::kStalls);
+  worked_from_ = kNever;
 }
 
 void LoopRunner::idle(Instant now) {
@@ -56,6 +64,7 @@ void LoopRunner::idle(Instant now) {
 /// @param from  now, or just before
 void LoopRunner::share_core(Instant from) {
   if (!yield_.yields(from)) return;
+  end_working_turn(from);
   sched_yield();
   counters_.add(LoopCounter::kYields);
   const Instant back = clock_.now();

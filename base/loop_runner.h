@@ -21,7 +21,7 @@ struct LoopConfig {
   SpinConfig spin;
   YieldConfig yield{.soon = std::chrono::nanoseconds(250)};
   Duration sleep_max = std::chrono::milliseconds(500);  // a lost wake-up costs at most this
-  Duration stall = std::chrono::milliseconds(10);       // a turn longer than this is counted
+  Duration stall = std::chrono::milliseconds(10);       // a turn with work longer than this is counted
 };
 
 enum class LoopCounter : uint8_t { kTurns, kWorkingTurns, kSleeps, kStalls, kYields, kLateYields, kCount };
@@ -45,6 +45,7 @@ class LoopRunner {
   [[nodiscard]] CounterSet<LoopCounter>& counters() noexcept { return counters_; }
 
  private:
+  void end_working_turn(Instant now) noexcept;
   void idle(Instant now);
   void share_core(Instant from);
   void sleep(Instant now);
@@ -54,6 +55,7 @@ class LoopRunner {
   std::vector<Pollable*> cores_;
   std::vector<pollfd> fds_;
   std::atomic<bool> stopped_{false};
+  Instant worked_from_ = kNever;  // start of the turn with work that has not ended; kNever: none
   SpinPolicy spin_;
   YieldPolicy yield_;
   CounterSet<LoopCounter> counters_;

@@ -40,6 +40,17 @@ Result<UniqueFd> open_private_directory(int at, const std::string& path, const s
   return fd;
 }
 
+Status make_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) return {};
+  if (errno != EEXIST) return errno_error("cannot make directory " + path, errno);
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return errno_error("cannot use directory " + path, errno);
+  if (!S_ISDIR(info.st_mode)) return Error{fmt::format("{} is not a directory: choose another path", path)};
+  if (info.st_uid != geteuid() && info.st_uid != 0)
+    return Error{fmt::format("directory {} belongs to user {}: choose one of this user", path, info.st_uid)};
+  return {};
+}
+
 UniqueFd open_own_file(int at, const std::string& path, int flags, mode_t mode) noexcept {
   // O_NONBLOCK keeps open() from waiting for the other end of a FIFO; regular files ignore it.
   UniqueFd fd(openat(at, path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode));

@@ -16,6 +16,10 @@ namespace weft {
 /// what to do, unless it is a directory of this user with mode 0700 or less. `what`, "state directory",
 /// begins the message. errno is that of open() (ENOENT: no such directory), or EPERM for a refusal.
 Result<UniqueFd> open_private_directory(int at, const std::string& path, const std::string& what);
+/// Makes the directory `path` with mode 0700, in a parent that exists. A directory that exists stays as it
+/// is; it is refused if it belongs neither to this user nor to root, because its owner could change the files
+/// that we put there.
+Status make_directory(const std::string& path);
 /// Opens a regular file of this user; `flags` and `mode` as for open(). Not valid, with errno, when it cannot
 /// be opened, is a link, or belongs to another user (EPERM).
 [[nodiscard]] UniqueFd open_own_file(int at, const std::string& path, int flags, mode_t mode = 0600) noexcept;

@@ -5,6 +5,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/private_files.h"
 #include "base/privileges.h"
 #include "messages/link_hello.h"
 
@@ -16,6 +17,7 @@ Result<std::unique_ptr<Process>> Process::create(const ProcessSpec& spec, const 
   Result<std::unique_ptr<ProcessGuard>> guard = ProcessGuard::create(out->loop_, spec.parent_fd);
   if (!guard) return guard.error();
   out->guard_ = std::move(*guard);
+  if (Status made = make_directory(spec.dir); !made) return made.error();
   return out;
 }
 

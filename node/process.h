@@ -23,7 +23,8 @@ namespace weft::node {
 /// Owner: the thread that makes it and calls run(). Outlives the cores that publish on its page.
 class Process {
  public:
-  /// Sets up the log and takes the signals. Call it before any thread starts; `spec` outlives the process.
+  /// Sets up the log, takes the signals and makes the directory of the spec if it does not exist. Call it
+  /// before any thread starts; `spec` outlives the process.
   static Result<std::unique_ptr<Process>> create(const ProcessSpec& spec, const char* program);
 
   /// Drops every capability. Call it after everything that needs one is open, and before the first byte from

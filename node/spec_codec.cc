@@ -218,7 +218,8 @@ class OptionWriter {
 template <class Codec, class Spec>
 void process_fields(Codec& c, Spec& s) {
   c.required("name", text("NAME"), s.name, "the name of this node", "of this node; names its files in --dir");
-  c.one("dir", text("DIR"), s.dir, "state directory, mode 0700: NAME.stats, NAME.ctl, of a switch NAME.sock");
+  c.one("dir", text("DIR"), s.dir,
+        "state directory, made if missing: NAME.stats, NAME.ctl, of a switch NAME.sock");
   if constexpr (std::is_base_of_v<EndnodeSpec, Spec>) {
     c.one("guid", guid(), s.guid, "GUID of this node, unique in the fabric; a spare port gives one");
   } else {

@@ -385,6 +385,8 @@ class LauncherTest(WeftCase):
         code, _, errors = self.weft("keygen", "--dir", keys, "s1")
         self.assertEqual(code, 1)
         self.assertIn("--force", errors)
+        self.assertEqual(self.weft("keygen", "--dir", keys, "s1", "u1")[0], 1)
+        self.assertTrue((keys / "u1.secret").exists(), "a key that exists keeps no other name from getting one")
         self.assertEqual(self.weft("keygen", "--dir", keys, "--force", "s1")[0], 0)
 
     def test_tcp_without_keys_is_refused(self):

@@ -14,12 +14,11 @@ MAC = "02:00:00:00:78:01"
 
 class SparePortsTest(WeftCase):
     def guest(self, program, name, *options, switch=None):
-        """A process outside of the launcher, with a directory of its own and neither LID nor GUID."""
+        """A process outside of the launcher, with a directory that it makes itself, and neither LID nor GUID."""
         directory = self.path / name
-        directory.mkdir(mode=0o700, exist_ok=True)
         argv = [self.bin / program, "--name", name, "--dir", directory, "--switch",
                 switch or f"shm:{self.state}/t/s1.sock", *options]
-        process = harness.Process(directory, name, argv)
+        process = harness.Process(self.path, name, argv)
         self.addCleanup(process.destroy)
         return process.start()
 
@@ -54,6 +53,7 @@ class SparePortsTest(WeftCase):
         self.assertEqual([port["peer"] for port in self.ports()], ["spare", "spare"])
         unit = self.guest("weft-iou", "unit", "--nic", "echo")
         unit_name, unit_lid = self.new_guest({})
+        self.assertEqual(oct((self.path / "unit").stat().st_mode & 0o777), "0o700", "the program made its directory")
         host = self.talk(unit_lid)
         both = self.guests()
         self.assertEqual(len(both), 2)

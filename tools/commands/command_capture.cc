@@ -184,9 +184,10 @@ int command_capture(const Arguments& arguments) {
       "weft capture", "weft capture [options] NODE [-o FILE.pcapng]",
       "Writes the traffic of a node to a pcapng file, or to standard output for another program, until the "
       "node ends or Ctrl-C.\nFor a program or a port SWITCH:NUMBER: its cells, translated to RoCE v2 packets "
-      "for Wireshark and tshark. If the program has\nnot started, the command waits for it. For a host or "
-      "unit: the Ethernet frames of its interfaces; a GSO frame appears as one\nlarge frame. If the reader "
-      "is slow, the capture loses frames, the fabric does not.\n  weft capture NAME | tshark -r -");
+      "for Wireshark and tshark. If the program has\nnot started, the command waits for it; if no fabric "
+      "runs, it starts the default fabric of weft run. For a host\nor unit: the Ethernet frames of its "
+      "interfaces; a GSO frame appears as one large frame. If the reader is slow, the\ncapture loses frames, "
+      "the fabric does not.\n  weft capture NAME | tshark -r -");
   line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
   line.text("output,o", "FILE", options.output,
             "output file; - is standard output (the default, if that is no terminal)");

@@ -63,9 +63,10 @@ int command_keygen(const Arguments& arguments) {
       return line.wrong_use(fmt::format("'{}' is not a node name", node));
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST)
     return failure("keygen", errno_error("cannot create " + dir, errno).text);
-  for (const std::string& node : nodes)
-    if (Status made = make_pair(dir, node, force); !made.ok()) return failure("keygen", made.error().text);
-  return kExitDone;
+  int code = kExitDone;
+  for (const std::string& node : nodes)  // a key that exists keeps no other node from getting its own
+    if (Status made = make_pair(dir, node, force); !made.ok()) code = failure("keygen", made.error().text);
+  return code;
 }
 
 }  // namespace weft::tools

@@ -22,7 +22,8 @@ static_assert(kSessionStates.size() == static_cast<size_t>(session::SessionState
 constexpr std::array<std::string_view, 3> kWays{"?", "switch", "window"};
 constexpr std::array<std::string_view, 2> kNoYes{"no", "yes"};
 
-/// An entry that is no counter, by its last word and the word before it; place numbers are skipped.
+/// An entry that is no counter, by its last word and the word before it; numbers are skipped (qp.0.number,
+/// node.guid.2).
 struct Entry {
   std::string_view parent;
   std::string_view word;
@@ -73,7 +74,8 @@ bool is_number(std::string_view word) noexcept {
 }
 
 const Entry* entry_of(std::string_view name) noexcept {
-  const std::string_view word = take_last(name);
+  std::string_view word = take_last(name);
+  if (is_number(word)) word = take_last(name);
   std::string_view parent = take_last(name);
   if (is_number(parent)) parent = take_last(name);
   const auto* const at = std::find_if(kEntries.begin(), kEntries.end(), [&](const Entry& entry) {

@@ -108,6 +108,7 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   LoopConfig config;
   config.spin.spin = std::chrono::milliseconds(20);
   config.spin.busy_spans = 1;
+  config.stall = std::chrono::milliseconds(2);
   LoopRunner loop(clock, config);
   Scripted core;
   core.due = Instant::min();
@@ -125,6 +126,46 @@ TEST(LoopRunner, late_yields_are_counted_and_shorten_the_window) {
   EXPECT_EQ(late + 1, static_cast<uint64_t>(turns)) << "all turns but the one that slept";
   EXPECT_GT(late, 1U);
   EXPECT_LT(turns, 8) << "without them two clock readings a turn, ten turns";
+  EXPECT_EQ(loop.counters().get(LoopCounter::kStalls), 0U) << "a yield is no part of the turn before it";
+}
+
+/// A core whose work takes as long as a test asks for.
+class SlowCore final : public Pollable {
+ public:
+  SlowCore(ManualClock& clock, int work) : clock_(clock), work_(work) {}
+  int poll(Instant /*now*/) noexcept override {
+    clock_.advance(takes);
+    return work_;
+  }
+  void wait_fds(std::vector<pollfd>& /*out*/) const override {}
+  bool prepare_sleep() noexcept override { return true; }
+  void finish_sleep() noexcept override {}
+  Instant deadline() const noexcept override { return Instant::min(); }
+
+  Duration takes{};
+
+ private:
+  ManualClock& clock_;
+  int work_;
+};
+
+uint64_t stalls_of(const LoopConfig& config, int work, Duration takes) {
+  ManualClock clock;
+  SlowCore core(clock, work);
+  LoopRunner loop(clock, config);
+  loop.add(core);
+  core.takes = takes;
+  loop.turn();
+  core.takes = Duration{0};
+  for (int i = 0; i < 3; ++i) loop.turn();
+  return loop.counters().get(LoopCounter::kStalls);
+}
+
+TEST(LoopRunner, a_turn_with_work_that_takes_too_long_is_counted_once) {
+  const LoopConfig config = no_spin();
+  EXPECT_EQ(stalls_of(config, 1, config.stall + Duration(1)), 1U);
+  EXPECT_EQ(stalls_of(config, 1, config.stall), 0U);
+  EXPECT_EQ(stalls_of(config, 0, config.stall + Duration(1)), 0U) << "a sleep is no work";
 }
 
 constexpr Duration kOnce = std::chrono::hours(1);

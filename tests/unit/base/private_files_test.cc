@@ -54,6 +54,22 @@ TEST(PrivateFiles, a_directory_is_ours_closed_to_others_and_no_link) {
   EXPECT_NE(why_not(path).find("belongs to user 1234"), std::string::npos);
 }
 
+TEST(PrivateFiles, a_missing_directory_is_made_for_this_user_alone) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/d";
+  EXPECT_TRUE(make_directory(path).ok());
+  EXPECT_EQ(why_not(path), "");
+  chmod(path.c_str(), 0755);
+  EXPECT_TRUE(make_directory(path).ok());
+  EXPECT_NE(why_not(path).find("has mode 0755"), std::string::npos) << "one that exists stays as it is";
+  EXPECT_NE(make_directory(dir.path() + "/none/d").error().text.find("No such file"), std::string::npos);
+  std::ofstream(dir.path() + "/file") << "x";
+  EXPECT_NE(make_directory(dir.path() + "/file").error().text.find("is not a directory"), std::string::npos);
+  if (geteuid() != 0) GTEST_SKIP() << "needs root: another user";
+  ASSERT_EQ(chown(path.c_str(), kOther, kOther), 0);
+  EXPECT_NE(make_directory(path).error().text.find("belongs to user 1234"), std::string::npos);
+}
+
 TEST(PrivateFiles, a_file_is_ours_and_no_link_and_nobody_waits_for_a_fifo) {
   const TempDir dir;
   const std::string path = dir.path() + "/f";

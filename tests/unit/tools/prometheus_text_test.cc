@@ -22,7 +22,9 @@ TEST(PrometheusText, lines_of_a_metric_are_together_behind_their_type) {
 }
 
 TEST(PrometheusText, what_identifies_is_no_measure) {
-  EXPECT_EQ(prometheus_text({{"alice.node.guid", 42}, {"alice.qp.0.number", 5}}, {"alice"}), "");
+  EXPECT_EQ(prometheus_text({{"alice.node.guid", 42}, {"alice.node.guid.2", 43}, {"alice.qp.0.number", 5}},
+                            {"alice"}),
+            "");
   EXPECT_EQ(prometheus_text({}, {}), "");
 }
 

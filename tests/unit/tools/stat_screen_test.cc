@@ -22,6 +22,7 @@ TEST(CounterWords, states_have_words_and_numbers_their_base) {
   EXPECT_EQ(counter_text("alice.qp.0.number", 0x1a), "0x00001a");
   EXPECT_EQ(counter_text("alice.qp.0.peer_lid", 49151), "49151") << "LIDs are decimal";
   EXPECT_EQ(counter_text("alice.node.guid", 0x2A), "000000000000002a");
+  EXPECT_EQ(counter_text("alice.node.guid.2", 0x2B), "000000000000002b") << "a port of several";
   EXPECT_EQ(counter_text("alice.node.ipv4", 0x0A57'BFFF), "10.87.191.255");
   EXPECT_EQ(counter_text("s1.port.2.link.up", 1), "yes");
   EXPECT_EQ(counter_text("link.up", 0), "no");
@@ -35,6 +36,7 @@ TEST(CounterWords, states_have_words_and_numbers_their_base) {
 TEST(CounterWords, kinds_go_by_place_and_word) {
   EXPECT_EQ(counter_kind("alice.qp.0.qp_state"), CounterKind::kState);
   EXPECT_EQ(counter_kind("alice.qp.0.number"), CounterKind::kNumber);
+  EXPECT_EQ(counter_kind("alice.node.guid.4"), CounterKind::kNumber);
   EXPECT_EQ(counter_kind("alice.qps"), CounterKind::kGauge);
   EXPECT_EQ(counter_kind("h1.link.vl.2.credits"), CounterKind::kGauge);
   EXPECT_EQ(counter_kind("h1.link.vl.2.credit_stalls"), CounterKind::kCounter);
