@@ -99,6 +99,7 @@ void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus st
   engine.count(AdapterCounter::kQpErrors);
   engine.raise(qp, kind, status);
   flush_all(engine, qp);
+  qp.service->entered_error(qp);
 }
 
 void enter_send_error(Engine& engine, QueuePair& qp) noexcept {
