@@ -132,6 +132,8 @@ class World {
   uint64_t completed_ = 0;
 };
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -160,9 +162,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

@@ -327,6 +327,8 @@ void count_direct(const InstructionCounter& counter, std::string_view name, uint
   print_path(name, counter, path);
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   bool callgrind = false;
@@ -352,9 +354,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}
