@@ -13,9 +13,9 @@ namespace weft::adapter {
 
 AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
     : engine(config, random),
-      questions(config.nics.size() > 1 ? std::make_unique<KeyQuestions>(engine, config.nics) : nullptr),
       writer(engine),
-      ways(questions != nullptr ? std::make_unique<Ways>(engine, writer) : nullptr),
+      several_nics(config.nics.size() > 1 ? std::make_unique<SeveralNics>(engine, writer, config.nics)
+                                          : nullptr),
       services(config.services, engine, writer),
       pds(config.limits.protection_domains),
       cqs(config.limits.completion_queues),
@@ -26,8 +26,7 @@ AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
       sweep(engine, cqs),
       reliable(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
-  engine.questions = questions.get();
-  engine.ways = ways.get();
+  engine.several_nics = several_nics.get();
   if (direct != nullptr && reliable != nullptr) direct->fall_back_to(*reliable);
 }
 
@@ -69,9 +68,9 @@ MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
 
 NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {
   parts_->engine.count(AdapterCounter::kAgentCalls);
-  KeyQuestions* questions = parts_->engine.questions;
-  if (questions != nullptr) questions->use_directory(directory);
-  return questions;
+  if (parts_->several_nics == nullptr) return nullptr;
+  parts_->several_nics->questions.use_directory(directory);
+  return &parts_->several_nics->questions;
 }
 
 SharedReceives& ChannelAdapter::srqs() noexcept {

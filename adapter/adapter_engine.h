@@ -36,8 +36,7 @@
 
 namespace weft::adapter {
 
-class KeyQuestions;
-class Ways;
+struct SeveralNics;
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -112,8 +111,7 @@ struct Engine {
   ComputerMemory computer;                                // what the lists of keys of all NICs share
   MemoryTable memory;                                     // of the first NIC, which most computers have alone
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
-  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterParts
-  Ways* ways = nullptr;                                   // the same
+  SeveralNics* several_nics = nullptr;                    // null with one NIC; owner: AdapterParts
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;

@@ -150,7 +150,7 @@ Refusable<QpMemory> ChannelAdapter::make_qp(const QpConfig& config) const {
   if (!row->serves_domain)
     if (Refusable<> good = check_sizes(limits(), config, *row); !good) return good.error();
   auto made = std::make_unique<QueuePair>(config, *row, &parts_->engine, limits().inline_bytes);
-  if (parts_->ways != nullptr && parts_->engine.config.finds_ways && row->finds_ways)
+  if (parts_->several_nics != nullptr && parts_->engine.config.finds_ways && row->finds_ways)
     made->ways = std::make_unique<WayState>();
   return QpMemory(made.release());
 }
@@ -210,7 +210,7 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory* memory) {
     return Refusal{Reason::kBusy, "destroy_qp: the QP is member of a multicast group; detach it first"};
   qp->service->say_last_words(*qp);
   qp->service->forget(*qp);
-  if (qp->ways != nullptr) parts_->ways->forget(*qp);
+  if (qp->ways != nullptr) parts_->several_nics->ways.forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
   if (qp->row->serves_domain) {

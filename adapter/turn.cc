@@ -46,7 +46,8 @@ bool followed(Engine& engine, QueuePair& qp, const AdapterPort& port, const Cell
 /// another way.
 [[gnu::cold]] void take_by_other_way(Engine& engine, QueuePair& qp, const AdapterPort& port,
                                      const CellView& cell, AdapterCounter drop) noexcept {
-  if (qp.ways != nullptr && cell.opcode == Opcode::kWays && engine.ways->take(qp, port, cell)) return;
+  if (qp.ways != nullptr && cell.opcode == Opcode::kWays && engine.several_nics->ways.take(qp, port, cell))
+    return;
   engine.count(drop);
 }
 
@@ -63,7 +64,8 @@ void dispatch(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept
   }
   if (qp.watch != 0) [[unlikely]] {
     const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
-    if ((qp.watch & kWatchKey) != 0 && !acknowledges) return engine.questions->queue_behind(qp, cell);
+    if ((qp.watch & kWatchKey) != 0 && !acknowledges)
+      return engine.several_nics->questions.queue_behind(qp, cell);
     watch_cell(engine, qp, cell);
   }
   parts.by_service(qp, [&](auto& service) { service.take(qp, cell); });
@@ -166,13 +168,14 @@ int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterP
 
 /// Cells whose keys have been found, or are invalid, go to their service again.
 int take_answered_cells(Engine& engine) noexcept {
-  return engine.questions->take_answered([&engine](QueuePair& qp, const CellView& cell, bool asked) {
-    if (!qp.abilities().receive) return;
-    if ((qp.watch & kWatchKey) != 0) return engine.questions->queue_behind(qp, cell);
-    engine.resumed = asked;
-    qp.service->take(qp, cell);  // rare: not the direct call, which is inlined once
-    engine.resumed = false;
-  });
+  return engine.several_nics->questions.take_answered(
+      [&engine](QueuePair& qp, const CellView& cell, bool asked) {
+        if (!qp.abilities().receive) return;
+        if ((qp.watch & kWatchKey) != 0) return engine.several_nics->questions.queue_behind(qp, cell);
+        engine.resumed = asked;
+        qp.service->take(qp, cell);  // rare: not the direct call, which is inlined once
+        engine.resumed = false;
+      });
 }
 
 /// `qp` is in none of the lists of QPs that owe an acknowledgement.
@@ -263,8 +266,8 @@ int ChannelAdapter::poll(Instant now) noexcept {
   int work = watch_ports(parts);
   if (parts.sweep.runs()) [[unlikely]]
     parts.sweep.run();
-  if (engine.questions != nullptr) [[unlikely]]
-    work += take_answered_cells(engine) + engine.ways->run();
+  if (engine.several_nics != nullptr) [[unlikely]]
+    work += take_answered_cells(engine) + engine.several_nics->ways.run();
   for (const auto& port : engine.ports) {
     if (port->linked() && engine.ready_to_receive()) work += receive_cells(parts, port->link(), *port);
   }
@@ -329,7 +332,8 @@ Instant ChannelAdapter::deadline() const noexcept {
     return Instant::min();
   Instant at = std::min(engine.timers.earliest(), parts.services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
-  if (engine.questions != nullptr) at = std::min({at, engine.questions->deadline(), engine.ways->deadline()});
+  if (engine.several_nics != nullptr)
+    at = std::min({at, engine.several_nics->questions.deadline(), engine.several_nics->ways.deadline()});
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;

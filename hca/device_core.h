@@ -137,7 +137,6 @@ class DeviceCore final : private adapter::GoneMemory {
   CounterSet<DeviceCounter> counters;
 
  private:
-  [[gnu::cold]] int answer_keys(Instant now) noexcept;
   void deliver() noexcept;
   void caller_called(Instant now) noexcept;
   [[nodiscard]] bool may_skip_turn() noexcept;

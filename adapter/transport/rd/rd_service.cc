@@ -11,8 +11,8 @@
 #include <bit>
 #include <utility>
 
-#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
 
@@ -293,7 +293,8 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
   if (wants_wqe && qp.rq->empty()) return ResponderFault::kNoRecvWqe;
   if (wants_wqe) packet.wqe = qp.rq->next();
   fault = placement_.place(qp, packet, 0, cell.payload);
-  if (fault == ResponderFault::kAwaitsKey) (void)engine_.questions->wait(qp, cell, packet.rkey.value());
+  if (fault == ResponderFault::kAwaitsKey)
+    (void)engine_.several_nics->questions.wait(qp, cell, packet.rkey.value());
   if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
   if (fault != ResponderFault::kNone) return fault;
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
