@@ -24,6 +24,7 @@ AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
       numbers(config.limits.queue_pairs, engine.qps.places(), random),
       protocols(config.limits.raw_protocols),
       sweep(engine, cqs),
+      ports(engine, sweep),
       reliable(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
   engine.several_nics = several_nics.get();
@@ -73,6 +74,13 @@ NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {
   return &parts_->several_nics->questions;
 }
 
+Ports& ChannelAdapter::ports() noexcept {
+  return parts_->ports;
+}
+const Ports& ChannelAdapter::ports() const noexcept {
+  return parts_->ports;
+}
+
 SharedReceives& ChannelAdapter::srqs() noexcept {
   return parts_->srqs;
 }
@@ -99,7 +107,8 @@ bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix) {
   const std::string name(prefix);
   return page.publish(name, parts_->engine.counters) &&
          page.publish(name + ".bad_cell", parts_->engine.bad_cells) &&
-         page.publish(name + ".refused", parts_->engine.faults);
+         page.publish(name + ".refused", parts_->engine.faults) &&
+         parts_->ports.publish(page, name + ".port");
 }
 
 bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix, QueuePair& qp) {
@@ -132,8 +141,8 @@ uint32_t ChannelAdapter::loads(const CompletionQueue& cq, std::span<QpLoad> out)
 Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   parts_->engine.count(AdapterCounter::kAgentCalls);
   if (!parts_->pds.has(pd)) return Refusal{Reason::kNoSuchObject, "make_ah: no such protection domain"};
-  if (attr.port == 0 || attr.port > ports())
-    return Refusal{Reason::kNoSuchObject, "make_ah: port {}; 1 to {} are possible", attr.port, ports()};
+  if (const uint32_t most = parts_->ports.count(); attr.port == 0 || attr.port > most)
+    return Refusal{Reason::kNoSuchObject, "make_ah: port {}; 1 to {} are possible", attr.port, most};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
     return Refusal{Reason::kBadAddress,
                    "make_ah: dlid {} or sl {} is out of range: dlid 1 to 0xFFFE (the lid of the peer's "

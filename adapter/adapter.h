@@ -14,14 +14,13 @@
 #include "adapter/counters.h"
 #include "adapter/events.h"
 #include "adapter/memory/memory_table.h"
-#include "adapter/port.h"
+#include "adapter/ports.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fixed_ring.h"
 #include "base/result.h"
 #include "base/rng.h"
-#include "fabric/link/cell_port.h"
 #include "messages/failure.h"
 
 namespace weft {
@@ -47,10 +46,9 @@ class ChannelAdapter {
   ChannelAdapter(const ChannelAdapter&) = delete;
   ChannelAdapter& operator=(const ChannelAdapter&) = delete;
 
-  /// Adds the next port (1, 2, ...), of the first NIC. The port must outlive the adapter.
-  void attach(fabric::CellPort& port);
-  /// The same for a NIC of AdapterConfig::nics.
-  void attach(fabric::CellPort& port, uint8_t nic);
+  /// The ports, none at first (adapter/ports.h).
+  [[nodiscard]] Ports& ports() noexcept;
+  [[nodiscard]] const Ports& ports() const noexcept;
 
   // ---- kernel agent --------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
@@ -115,8 +113,8 @@ class ChannelAdapter {
   /// Cells that failed validation, and accesses that were refused, by reason.
   [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
   [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
-  /// Publishes the adapter's counters on a page as `prefix.*`; false when the page is full. The page must
-  /// outlive the adapter.
+  /// Publishes the counters of the adapter and of its ports on a page as `prefix.*` and `prefix.port.N.*`;
+  /// false when the page is full. The page must outlive the adapter. Call after the ports are attached.
   bool publish(StatsPage& page, std::string_view prefix);
   /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
@@ -124,22 +122,6 @@ class ChannelAdapter {
   /// Fills `out` with the QPs that complete into the CQ, or the first of them. @return their number. Looks at
   /// every QP.
   uint32_t loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept;
-  [[nodiscard]] uint32_t ports() const noexcept;
-  /// LID, cell payload and lanes of a port; null until its link has been up.
-  [[nodiscard]] const fabric::CellPortInfo* port_info(uint8_t port) const noexcept;
-  /// True while the link of port `port` (1, 2, ...) is up.
-  [[nodiscard]] bool port_up(uint8_t port) const noexcept;
-
-  /// Sets the LIDs of a port whose link is up: 2^`lmc` LIDs from `base` on. A link that comes up again sets
-  /// them anew. QPs continue with new paths, and kLidChange is raised.
-  Refusable<> set_lid(uint8_t port, Lid base, uint8_t lmc);
-  /// Below kActive a port drops arriving cells, and cells to send wait.
-  Refusable<> set_port_state(uint8_t port, PortState state);
-  Refusable<> set_service_lanes(uint8_t port, const ServiceLanes& lanes);
-  /// Sets the partitions of a port, at most kPkeysPerPort. When a port is attached, entry 0 is the default
-  /// partition. QPs refer to entries by index, so they follow a change.
-  Refusable<> set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
-  [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
   /// Adds a UD QP to a multicast group of its port, or removes it. A member receives datagrams for the
   /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);

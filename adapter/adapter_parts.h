@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "adapter/adapter_engine.h"
+#include "adapter/ports.h"
 #include "adapter/protection_domains.h"
 #include "adapter/queues/completion_queues.h"
 #include "adapter/queues/qp_numbers.h"
@@ -43,11 +44,9 @@ struct AdapterParts {
   QpNumbers numbers;
   RawProtocols protocols;
   Sweep sweep;
+  Ports ports;
   ReliableService* reliable;  // service of kRcRow, if the adapter has it
   DirectService* direct;      // service of kRcDirectRow, likewise
 };
-
-/// Polls the links and informs QPs of ports that have come up, gone down or expired. @return work done
-int watch_ports(AdapterParts& parts) noexcept;
 
 }  // namespace weft::adapter

@@ -60,6 +60,7 @@ void dispatch(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept
   }
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(engine, qp, cell)) [[unlikely]] {
     engine.report_stray(Reason::kWrongPkey, cell);
+    engine.port_of(qp).counters.add(AdapterPortCounter::kOtherPartition);
     return engine.count(AdapterCounter::kDropPkey);
   }
   if (qp.watch != 0) [[unlikely]] {
@@ -100,13 +101,15 @@ QueuePair* find_by_protocol(AdapterParts& parts, const AdapterPort& port, const 
       {.port = port.number(), .next_header = header.next_header, .address = header.destination});
 }
 
-void take_cell(AdapterParts& parts, const AdapterPort& port, std::span<const std::byte> bytes,
+void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte> bytes,
                CellView& cell) noexcept {
   Engine& engine = parts.engine;
   const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
   const CellError error = decode_cell(bytes, crc, cell);
-  if (error != CellError::kNone) [[unlikely]]
+  if (error != CellError::kNone) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
     return engine.bad_cells.add(error);
+  }
   if (!port.has(cell.dlid) || cell.dest_subnet != port.info().subnet) [[unlikely]] {
     const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info().subnet;
     return group ? take_multicast(parts, port, cell) : engine.count(AdapterCounter::kDropOtherLid);
@@ -133,13 +136,15 @@ void take_cell(AdapterParts& parts, const AdapterPort& port, std::span<const std
   }
   const uint32_t segment = port.info().cell_payload_bytes;
   const bool full = cell.payload.size() == segment;
-  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]]
+  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
     return engine.count(AdapterCounter::kDropSegment);
+  }
   qp->counters.add(QpCounter::kCellsReceived);
   dispatch(parts, *qp, cell);
 }
 
-int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterPort& port) noexcept {
+int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, AdapterPort& port) noexcept {
   Engine& engine = parts.engine;
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
@@ -156,11 +161,11 @@ int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterP
     bytes += cells[i].bytes.size();
     take_cell(parts, port, cells[i].bytes, cell);
   }
-  engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
-  engine.counters.add(AdapterCounter::kBytesReceived, bytes);
+  port.counters.add(AdapterPortCounter::kCellsReceived, cells.size());
+  port.counters.add(AdapterPortCounter::kBytesReceived, bytes);
   if (&carrier == &port.loopback()) {
-    engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
-    engine.counters.add(AdapterCounter::kBytesLooped, bytes);
+    port.counters.add(AdapterPortCounter::kCellsLooped, cells.size());
+    port.counters.add(AdapterPortCounter::kBytesLooped, bytes);
   }
   carrier.release();
   return static_cast<int>(cells.size());
@@ -263,7 +268,7 @@ int ChannelAdapter::poll(Instant now) noexcept {
   AdapterParts& parts = *parts_;
   Engine& engine = parts.engine;
   engine.now = now;
-  int work = watch_ports(parts);
+  int work = parts.ports.watch();
   if (parts.sweep.runs()) [[unlikely]]
     parts.sweep.run();
   if (engine.several_nics != nullptr) [[unlikely]]

@@ -34,7 +34,7 @@ struct Options {
 struct Node {
   Node(fabric::CellPort& port, RandomSource& random, const Options& options, bool is_host)
       : adapter({.guid = Guid(is_host ? 2 : 3), .limits = limits(options)}, random), memory(kMemoryBytes) {
-    adapter.attach(port);
+    adapter.ports().attach(port);
     pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(4096).value();
     // A region with a remote right uses two entries: its own and that of its window.

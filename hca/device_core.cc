@@ -67,9 +67,9 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
 
 void DeviceCore::attach(fabric::CellPort& port) {
   if (several_nics_) {
-    adapter.attach(port, static_cast<uint8_t>(ports.count() - 1));
+    adapter.ports().attach(port, static_cast<uint8_t>(ports.count() - 1));
   } else {
-    adapter.attach(port);
+    adapter.ports().attach(port);
   }
 }
 
@@ -332,7 +332,7 @@ Instant DeviceCore::tend(Instant now, bool now_due) noexcept {
 Instant DeviceCore::tend_windows(Instant now) noexcept {
   {
     const Hold hold(*this);
-    windows_->begin(adapter.port_up(1) ? adapter.port_info(1) : nullptr);
+    windows_->begin(adapter.ports().up(1) ? adapter.ports().info(1) : nullptr);
   }
   windows_->work(now);
   {

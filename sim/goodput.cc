@@ -34,7 +34,7 @@ struct Side {
     adapter::AdapterConfig config;
     config.guid = link.info().guid;
     adapter = std::make_unique<adapter::ChannelAdapter>(config, random);
-    adapter->attach(port);
+    adapter->ports().attach(port);
     pd = adapter->alloc_pd().value();
     cq = adapter->create_cq(2 * kPosted).value();
     region = adapter->memory()

@@ -64,7 +64,7 @@ DirectRig::DirectRig(uint32_t windows)
   sender_.wire.connect(receiver_.wire);
   receiver_.wire.connect(sender_.wire);
   for (Side* side : {&sender_, &receiver_}) {
-    side->adapter->attach(side->wire);
+    side->adapter->ports().attach(side->wire);
     side->pd = side->adapter->alloc_pd().value();
     side->cq = side->adapter->create_cq(1024).value();
     side->region =

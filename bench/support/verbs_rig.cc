@@ -28,7 +28,7 @@ VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, s
       adapter_(adapter_config(host), random_),
       memory_(bytes, std::byte{7}),
       completions_(kWqes) {
-  adapter_.attach(port);
+  adapter_.ports().attach(port);
   const adapter::PdId pd = adapter_.alloc_pd().value();
   const adapter::Access rights =
       adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;

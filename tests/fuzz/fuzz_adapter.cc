@@ -82,7 +82,7 @@ struct Target {
   Instant now{};
 
   Target() {
-    adapter.attach(port);
+    adapter.ports().attach(port);
     pd = adapter.alloc_pd().value();
     cq = adapter.create_cq(256).value();
     region = adapter.memory()

@@ -128,7 +128,7 @@ class AdapterSides {
                                         .services = services,
                                         .direct = direct};
     side.adapter = std::make_unique<adapter::ChannelAdapter>(config, side.random);
-    side.adapter->attach(port);
+    side.adapter->ports().attach(port);
     side.pd = side.adapter->alloc_pd().value();
     side.cq = side.adapter->create_cq(1024).value();
     const adapter::Access all = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |

@@ -74,7 +74,7 @@ class NicPair {
       at.keys = at.adapter->use_directory(at.component);
       if (at.keys != nullptr) at.component.serve(*at.keys);
       for (size_t i = 0; i < nics; ++i)
-        at.adapter->attach(pipes[i]->end(static_cast<int>(index)), kNumbers[i]);
+        at.adapter->ports().attach(pipes[i]->end(static_cast<int>(index)), kNumbers[i]);
       at.pd = at.adapter->alloc_pd().value();
       at.cq = at.adapter->create_cq(4096).value();
       at.region = at.adapter->memory(kNumbers[0]).regions.reg_mr(at.pd, at.memory, kAll).value();

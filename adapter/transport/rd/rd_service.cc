@@ -335,7 +335,7 @@ uint32_t RdService::run_turn() noexcept {
     RdContext& context = contexts_[number];
     acks_due_.pop();
     acks_due_.push(number);  // behind the others until its answer has left
-    const AdapterPort& port = *engine_.ports[context.port - 1U];
+    AdapterPort& port = *engine_.ports[context.port - 1U];
     if (!port.up() && !port.has(context.remote)) continue;
     const VirtualLane vl = port.lane_of(context.ack_sl);
     const Outlet outlet{&port.way_to(context.remote),
@@ -345,9 +345,9 @@ uint32_t RdService::run_turn() noexcept {
     if (writer_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
     context.ack_due = false;
     acks_due_.pop_back();
+    engine_.count_sent(port, 1);
     ++sent;
   }
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
   return sent;
 }
 

@@ -590,7 +590,7 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   qp.answers = !rx.reads.empty();
   if (!qp.answers && qp.abilities().receive) answer_after_reads(qp);
   qp.counters.add(QpCounter::kCellsSent, sent);
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  engine_.count_sent(engine_.port_of(qp), sent);
   return sent;
 }
 

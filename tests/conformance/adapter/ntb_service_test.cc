@@ -161,7 +161,7 @@ TEST(NtbApi, NTB_API_01_one_client_has_the_same_result_over_cells_and_over_a_win
   EXPECT_EQ(std::get<1>(over_cells.sent.back()), WcStatus::kFlushed);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(window.cells(i), 0U) << "all of it went over the window";
-    EXPECT_GT(cells.side(i).adapter->counters().get(AdapterCounter::kCellsSent), 0U);
+    EXPECT_GT(cells.side(i).adapter->ports().total(AdapterPortCounter::kCellsSent), 0U);
   }
 }
 

@@ -218,7 +218,7 @@ TEST(AdapterRulesLimits, SAN_NODE_04_a_unit_without_inbound_rdma_refuses_the_mod
   host.acceptor.reset();
   host.ports.reset();
   host.adapters[1] = std::make_unique<adapter::ChannelAdapter>(config, random);
-  host.adapters[1]->attach(host.pipe.end(1));
+  host.adapters[1]->ports().attach(host.pipe.end(1));
   host.ports = std::make_unique<session::SessionPorts>(*host.adapters[1]);
   host.acceptor = std::make_unique<SessionAcceptor>(unit, *host.ports, random);
   host.run(2);

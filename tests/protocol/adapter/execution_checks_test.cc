@@ -254,9 +254,9 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
     SeededRandom random(3);
     // Side 1 is built by hand, with a limit that side 0 does not know.
     ChannelAdapter strict({.guid = Guid(5), .limits = limits}, random);
-    strict.attach(other.end(1));
+    strict.ports().attach(other.end(1));
     ChannelAdapter lenient({.guid = Guid(6)}, random);
-    lenient.attach(other.end(0));
+    lenient.ports().attach(other.end(0));
     std::array<ChannelAdapter*, 2> ends{&lenient, &strict};
     std::array<std::vector<std::byte>, 2> memory{std::vector<std::byte>(4096), std::vector<std::byte>(4096)};
     std::array<CompletionQueue*, 2> cqs{};

@@ -43,7 +43,7 @@ class PathMigration : public ::testing::Test {
     for (End* end : {&near, &far}) {
       const int index = end == &near ? 0 : 1;
       end->adapter = std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(9)}, end->random);
-      for (Pipe* link : {&first, &second}) end->adapter->attach(link->end(index));
+      for (Pipe* link : {&first, &second}) end->adapter->ports().attach(link->end(index));
       end->adapter->poll(clock.now());
       end->pd = end->adapter->alloc_pd().value();
       end->cq = end->adapter->create_cq(256).value();
@@ -409,7 +409,7 @@ TEST_F(PathMigration, what_does_not_fit_is_refused) {
   EXPECT_EQ(load({.dlid = Lid(6), .port = 2}), ModifyResult::kPathArmed) << "it may be taken at any moment";
   EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
   EXPECT_EQ(set(near, PathMigState::kRearm), ModifyResult::kNoAltPath) << "no alternate path is loaded";
-  near.adapter->attach(wide.end(0));
+  near.adapter->ports().attach(wide.end(0));
   near.adapter->poll(clock.now());
   EXPECT_EQ(load({.dlid = Lid(6), .port = 3}), ModifyResult::kOtherCells);
 }

@@ -258,13 +258,13 @@ TEST_F(QpLife, nothing_is_lost_while_the_port_is_down_for_less_than_ten_seconds)
   pair.pipe.set_filter(nullptr);
   pair.run(900, 10ms);
   EXPECT_TRUE(pair.side(0).completions.empty());
-  EXPECT_FALSE(adapter().port_up(1));
+  EXPECT_FALSE(adapter().ports().up(1));
   pair.pipe.set_up(true);
   pair.run(100);
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.side(1).bytes_at(0, 4000), pair.side(0).bytes_at(0, 4000));
-  EXPECT_EQ(adapter().counters().get(AdapterCounter::kPortDowns), 1U);
+  EXPECT_EQ(adapter().ports().total(AdapterPortCounter::kDowns), 1U);
 }
 
 TEST_F(QpLife, a_port_down_for_ten_seconds_fails_its_connections) {

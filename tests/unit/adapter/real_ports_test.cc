@@ -33,8 +33,8 @@ class RealPorts : public OverLinks {
     for (uint32_t s = 0; s < 2; ++s) {
       sides[s] = std::make_unique<Side>(s + 1);
       Side& side = *sides[s];
-      side.adapter.attach(fabric->lend(2 * s));
-      side.adapter.attach(fabric->lend(2 * s + 1));
+      side.adapter.ports().attach(fabric->lend(2 * s));
+      side.adapter.ports().attach(fabric->lend(2 * s + 1));
       side.pd = side.adapter.alloc_pd().value();
       side.cq = side.adapter.create_cq(64).value();
       side.region = side.adapter.memory().regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
