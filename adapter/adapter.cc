@@ -18,7 +18,7 @@ AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
                                           : nullptr),
       services(config.services, engine, writer),
       pds(config.limits.protection_domains),
-      cqs(config.limits.completion_queues),
+      cqs(engine),
       srqs(engine, pds, cqs),
       no_cq(1),
       numbers(config.limits.queue_pairs, engine.qps.places(), random),
@@ -81,6 +81,10 @@ const Ports& ChannelAdapter::ports() const noexcept {
   return parts_->ports;
 }
 
+CompletionQueues& ChannelAdapter::cqs() noexcept {
+  return parts_->cqs;
+}
+
 SharedReceives& ChannelAdapter::srqs() noexcept {
   return parts_->srqs;
 }
@@ -113,29 +117,6 @@ bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix) {
 
 bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix, QueuePair& qp) {
   return page.publish(prefix, qp.counters);
-}
-
-CqInfo ChannelAdapter::query_cq(const CompletionQueue& cq) const noexcept {
-  return {.depth = cq.depth(), .fill = cq.fill(), .overrun = cq.overrun()};
-}
-
-uint32_t ChannelAdapter::loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept {
-  uint32_t count = 0;
-  for (const QueuePair* qp : parts_->engine.qps.all()) {
-    const bool sends = qp->config.send_cq == &cq;
-    const bool receives = qp->config.recv_cq == &cq;
-    if (!sends && !receives) continue;
-    if (count++ >= out.size()) continue;
-    const RecvQueue& queue = qp->config.srq != nullptr ? qp->config.srq->queue : qp->own_rq;
-    out[count - 1] = {.qpn = qp->qpn,
-                      .state = qp->state,
-                      .sends_here = sends,
-                      .receives_here = receives,
-                      .sends = static_cast<uint32_t>(qp->sq.posted - qp->sq.done),
-                      .silent = qp->sq.unpolled(),
-                      .receives = queue.fill()};
-  }
-  return count;
 }
 
 Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
@@ -194,17 +175,6 @@ void ChannelAdapter::report_lack(bool& flag) noexcept {
   parts_->engine.tx_chunks.report_to(flag);
   parts_->engine.rx_chunks.report_to(flag);
   parts_->engine.strict_acks.report_to(flag);
-}
-
-void ChannelAdapter::arm_cq(CompletionQueue& cq, CqNotify when) noexcept {
-  cq.arm(when);
-}
-bool ChannelAdapter::take_cq_notification(CompletionQueue& cq) noexcept {
-  return cq.take_notification();
-}
-
-CompletionQueue* ChannelAdapter::next_notified_cq() noexcept {
-  return parts_->cqs.next_notified();
 }
 
 bool ChannelAdapter::next_failure(Failure& out) noexcept {

@@ -15,10 +15,10 @@
 #include "adapter/events.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/ports.h"
+#include "adapter/queues/completion_queues.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/fixed_ring.h"
 #include "base/result.h"
 #include "base/rng.h"
 #include "messages/failure.h"
@@ -65,20 +65,8 @@ class ChannelAdapter {
   /// Allows regions over effective, virtual and physical addresses, by the tables of `manager`, which must
   /// outlive the adapter (SAN-LMP). At most once.
   AddressSpaces& use_manager(MemoryManager& manager);
-  /// `vector` must be below AdapterLimits::completion_vectors. All queues of an adapter are served alike.
-  Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same in two steps: make_cq() checks the size and allocates memory, on any thread; create_cq() enters
-  /// the queue into the adapter. If that is refused, the caller keeps the queue.
-  Refusable<std::unique_ptr<CompletionQueue>> make_cq(uint32_t cqes) const;
-  Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
-  /// Changes the number of entries. Refused, without any change, when more entries wait.
-  Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
-  /// The same in two steps, of which the first may be called by any thread. On success `room` holds the old
-  /// memory.
-  Refusable<FixedRing<WorkCompletion>> room_for_cq(uint32_t cqes) const;
-  Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
-  /// Refused while a QP completes there. The queue's memory goes to `memory`, unless that is null.
-  Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>* memory = nullptr);
+  /// Completion queues: creation, change, polling (adapter/queues/completion_queues.h).
+  [[nodiscard]] CompletionQueues& cqs() noexcept;
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Refusable<QueuePair*> create_qp(const QpConfig& config);
@@ -118,10 +106,6 @@ class ChannelAdapter {
   bool publish(StatsPage& page, std::string_view prefix);
   /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
-  [[nodiscard]] CqInfo query_cq(const CompletionQueue& cq) const noexcept;
-  /// Fills `out` with the QPs that complete into the CQ, or the first of them. @return their number. Looks at
-  /// every QP.
-  uint32_t loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept;
   /// Adds a UD QP to a multicast group of its port, or removes it. A member receives datagrams for the
   /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
@@ -167,15 +151,6 @@ class ChannelAdapter {
                                      size_t& accepted) noexcept;
   /// post() and ring_recv().
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
-  /// Takes up to `out.size()` completions, oldest first. Returns their number.
-  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;
-  /// Asks for one notification with the next entry, or with the next solicited or failed entry.
-  void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
-  /// True once after an armed queue has got such an entry.
-  [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
-  /// Takes the oldest notification and returns its CQ, so that callers need not check all CQs; null when
-  /// there is none.
-  [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
   /// Takes the oldest asynchronous event; false when there is none. No event is lost: it waits in its object,
   /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;

@@ -36,7 +36,7 @@ struct Node {
       : adapter({.guid = Guid(is_host ? 2 : 3), .limits = limits(options)}, random), memory(kMemoryBytes) {
     adapter.ports().attach(port);
     pd = adapter.alloc_pd().value();
-    cq = adapter.create_cq(4096).value();
+    cq = adapter.cqs().create(4096).value();
     // A region with a remote right uses two entries: its own and that of its window.
     const Access rights = is_host ? Access::kLocalWrite : Access::kLocalWrite | Access::kRemoteWrite;
     const uint32_t count = is_host ? options.regions : (options.regions + 1) / 2;
@@ -116,7 +116,7 @@ class World {
     unit_.adapter.poll(now);
     fabric_.middle.poll(now);
     std::array<WorkCompletion, kWindow> done;
-    const uint32_t count = host_.adapter.poll_cq(*host_.cq, done);
+    const uint32_t count = host_.adapter.cqs().poll(*host_.cq, done);
     for (uint32_t i = 0; i < count; ++i) {
       WEFT_CHECK(done[i].status == WcStatus::kSuccess, "a work request failed");
     }

@@ -213,7 +213,7 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   ChannelAdapter small({.limits = limits}, random);
   small.ports().attach(link.end(0));
   const PdId own = small.alloc_pd().value();
-  CompletionQueue* cq = small.create_cq(4).value();
+  CompletionQueue* cq = small.cqs().create(4).value();
   QueuePair* member = small.create_qp({.type = QpType::kUd, .pd = own, .send_cq = cq, .recv_cq = cq}).value();
   EXPECT_TRUE(small.attach_mcast(*member, group(1), kGroupLid));
   EXPECT_TRUE(small.attach_mcast(*member, group(2), kGroupLid));

@@ -46,7 +46,7 @@ class PathMigration : public ::testing::Test {
       for (Pipe* link : {&first, &second}) end->adapter->ports().attach(link->end(index));
       end->adapter->poll(clock.now());
       end->pd = end->adapter->alloc_pd().value();
-      end->cq = end->adapter->create_cq(256).value();
+      end->cq = end->adapter->cqs().create(256).value();
       end->region = end->adapter->memory()
                         .regions.reg_mr(end->pd, end->memory, Access::kLocalWrite | Access::kRemoteRead)
                         .value();
@@ -99,7 +99,7 @@ class PathMigration : public ::testing::Test {
       for (End* end : {&near, &far}) {
         end->adapter->poll(clock.now());
         std::array<WorkCompletion, 16> some;
-        const uint32_t count = end->adapter->poll_cq(*end->cq, some);
+        const uint32_t count = end->adapter->cqs().poll(*end->cq, some);
         end->done.insert(end->done.end(), some.begin(), some.begin() + count);
         for (AsyncEvent event; end->adapter->next_event(event);) end->events.push_back(event.kind);
       }

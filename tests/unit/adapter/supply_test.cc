@@ -181,8 +181,8 @@ TEST_F(Supply, refused_calls_take_no_memory_and_say_why) {
   CompletionQueue& cq = *pair.side(0).cq;
   SharedReceiveQueue& srq = *adapter.srqs().create({.pd = pair.side(0).pd, .wqes = 8}).value();
   const uint64_t before = allocations();
-  const Refusable<CompletionQueue*> none = adapter.create_cq(0);
-  const Refusable<> deep = adapter.resize_cq(cq, 1U << 30);
+  const Refusable<CompletionQueue*> none = adapter.cqs().create(0);
+  const Refusable<> deep = adapter.cqs().resize(cq, 1U << 30);
   const Refusable<> pkeys = adapter.ports().set_pkeys(1, {});
   const Refusable<> limit = adapter.srqs().modify(srq, {.limit = 9}, kSrqLimit);
   const Refusable<QueuePair*> qp = adapter.create_qp(QpConfig{.pd = PdId(1)});

@@ -25,7 +25,7 @@ class TwoPorts : public ::testing::Test {
     near.ports().attach(second.end(0));
     near.poll(clock.now());
     pd = near.alloc_pd().value();
-    cq = near.create_cq(64).value();
+    cq = near.cqs().create(64).value();
     region = near.memory().regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteRead).value();
   }
   QueuePair* make_qp(QpConfig config = {}) {
@@ -41,7 +41,7 @@ class TwoPorts : public ::testing::Test {
       near.poll(clock.now());
       clock.advance(100us);
       std::array<WorkCompletion, 8> some;
-      const uint32_t count = near.poll_cq(*cq, some);
+      const uint32_t count = near.cqs().poll(*cq, some);
       completions.insert(completions.end(), some.begin(), some.begin() + count);
     }
   }
@@ -123,7 +123,7 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
   far.ports().attach(second.end(1));
   far.poll(clock.now());
   const PdId far_pd = far.alloc_pd().value();
-  CompletionQueue* far_cq = far.create_cq(8).value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
   std::vector<std::byte> bytes(64);
   const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
@@ -158,7 +158,7 @@ TEST(FirstLink, finds_what_was_posted_before) {
   ChannelAdapter adapter({.guid = Guid(9)}, random);
   adapter.ports().attach(pipe.end(0));
   const PdId pd = adapter.alloc_pd().value();
-  CompletionQueue* cq = adapter.create_cq(64).value();
+  CompletionQueue* cq = adapter.cqs().create(64).value();
   const MemoryRegion region = adapter.memory().regions.reg_mr(pd, memory, Access::kNone).value();
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
     QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
@@ -184,7 +184,7 @@ TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
   far.ports().attach(second.end(1));
   far.poll(clock.now());
   const PdId far_pd = far.alloc_pd().value();
-  CompletionQueue* far_cq = far.create_cq(8).value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
   std::vector<std::byte> bytes(64);
   const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
@@ -210,7 +210,7 @@ TEST_F(TwoPorts, each_port_counts_what_passes_it) {
   ASSERT_TRUE(near.publish(*page, "adapter"));
   QueuePair* from = make_qp();
   const PdId far_pd = far.alloc_pd().value();
-  CompletionQueue* far_cq = far.create_cq(8).value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
   QueuePair* to = far.create_qp({.pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();
   ASSERT_EQ(bring_up(near, *from, {.port = 2, .dlid = Lid(4), .dest_qpn = far.qpn(*to)}), ModifyResult::kOk);
   ASSERT_EQ(
