@@ -13,21 +13,21 @@ namespace weft::adapter {
 
 AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
     : engine(config, random),
-      questions(config.nics.size() > 1 ? std::make_unique<KeyQuestions>(engine, config.nics) : nullptr),
       writer(engine),
-      ways(questions != nullptr ? std::make_unique<Ways>(engine, writer) : nullptr),
+      several_nics(config.nics.size() > 1 ? std::make_unique<SeveralNics>(engine, writer, config.nics)
+                                          : nullptr),
       services(config.services, engine, writer),
       pds(config.limits.protection_domains),
-      cqs(config.limits.completion_queues),
+      cqs(engine),
       srqs(engine, pds, cqs),
       no_cq(1),
       numbers(config.limits.queue_pairs, engine.qps.places(), random),
       protocols(config.limits.raw_protocols),
       sweep(engine, cqs),
+      ports(engine, sweep),
       reliable(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
-  engine.questions = questions.get();
-  engine.ways = ways.get();
+  engine.several_nics = several_nics.get();
   if (direct != nullptr && reliable != nullptr) direct->fall_back_to(*reliable);
 }
 
@@ -69,9 +69,20 @@ MemoryTable& ChannelAdapter::memory(uint8_t nic) noexcept {
 
 NicKeys* ChannelAdapter::use_directory(KeyDirectory& directory) noexcept {
   parts_->engine.count(AdapterCounter::kAgentCalls);
-  KeyQuestions* questions = parts_->engine.questions;
-  if (questions != nullptr) questions->use_directory(directory);
-  return questions;
+  if (parts_->several_nics == nullptr) return nullptr;
+  parts_->several_nics->questions.use_directory(directory);
+  return &parts_->several_nics->questions;
+}
+
+Ports& ChannelAdapter::ports() noexcept {
+  return parts_->ports;
+}
+const Ports& ChannelAdapter::ports() const noexcept {
+  return parts_->ports;
+}
+
+CompletionQueues& ChannelAdapter::cqs() noexcept {
+  return parts_->cqs;
 }
 
 SharedReceives& ChannelAdapter::srqs() noexcept {
@@ -100,41 +111,19 @@ bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix) {
   const std::string name(prefix);
   return page.publish(name, parts_->engine.counters) &&
          page.publish(name + ".bad_cell", parts_->engine.bad_cells) &&
-         page.publish(name + ".refused", parts_->engine.faults);
+         page.publish(name + ".refused", parts_->engine.faults) &&
+         parts_->ports.publish(page, name + ".port");
 }
 
 bool ChannelAdapter::publish(StatsPage& page, std::string_view prefix, QueuePair& qp) {
   return page.publish(prefix, qp.counters);
 }
 
-CqInfo ChannelAdapter::query_cq(const CompletionQueue& cq) const noexcept {
-  return {.depth = cq.depth(), .fill = cq.fill(), .overrun = cq.overrun()};
-}
-
-uint32_t ChannelAdapter::loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept {
-  uint32_t count = 0;
-  for (const QueuePair* qp : parts_->engine.qps.all()) {
-    const bool sends = qp->config.send_cq == &cq;
-    const bool receives = qp->config.recv_cq == &cq;
-    if (!sends && !receives) continue;
-    if (count++ >= out.size()) continue;
-    const RecvQueue& queue = qp->config.srq != nullptr ? qp->config.srq->queue : qp->own_rq;
-    out[count - 1] = {.qpn = qp->qpn,
-                      .state = qp->state,
-                      .sends_here = sends,
-                      .receives_here = receives,
-                      .sends = static_cast<uint32_t>(qp->sq.posted - qp->sq.done),
-                      .silent = qp->sq.unpolled(),
-                      .receives = queue.fill()};
-  }
-  return count;
-}
-
 Refusable<AddressHandle> ChannelAdapter::make_ah(PdId pd, const AhAttr& attr) {
   parts_->engine.count(AdapterCounter::kAgentCalls);
   if (!parts_->pds.has(pd)) return Refusal{Reason::kNoSuchObject, "make_ah: no such protection domain"};
-  if (attr.port == 0 || attr.port > ports())
-    return Refusal{Reason::kNoSuchObject, "make_ah: port {}; 1 to {} are possible", attr.port, ports()};
+  if (const uint32_t most = parts_->ports.count(); attr.port == 0 || attr.port > most)
+    return Refusal{Reason::kNoSuchObject, "make_ah: port {}; 1 to {} are possible", attr.port, most};
   if (attr.dlid == kLidNone || attr.dlid.value() > kLidMax || attr.sl.value() >= kVlCount)
     return Refusal{Reason::kBadAddress,
                    "make_ah: dlid {} or sl {} is out of range: dlid 1 to 0xFFFE (the lid of the peer's "
@@ -186,17 +175,6 @@ void ChannelAdapter::report_lack(bool& flag) noexcept {
   parts_->engine.tx_chunks.report_to(flag);
   parts_->engine.rx_chunks.report_to(flag);
   parts_->engine.strict_acks.report_to(flag);
-}
-
-void ChannelAdapter::arm_cq(CompletionQueue& cq, CqNotify when) noexcept {
-  cq.arm(when);
-}
-bool ChannelAdapter::take_cq_notification(CompletionQueue& cq) noexcept {
-  return cq.take_notification();
-}
-
-CompletionQueue* ChannelAdapter::next_notified_cq() noexcept {
-  return parts_->cqs.next_notified();
 }
 
 bool ChannelAdapter::next_failure(Failure& out) noexcept {

@@ -14,14 +14,13 @@
 #include "adapter/counters.h"
 #include "adapter/events.h"
 #include "adapter/memory/memory_table.h"
-#include "adapter/port.h"
+#include "adapter/ports.h"
+#include "adapter/queues/completion_queues.h"
 #include "adapter/verbs.h"
 #include "base/clock.h"
 #include "base/counters.h"
-#include "base/fixed_ring.h"
 #include "base/result.h"
 #include "base/rng.h"
-#include "fabric/link/cell_port.h"
 #include "messages/failure.h"
 
 namespace weft {
@@ -47,10 +46,9 @@ class ChannelAdapter {
   ChannelAdapter(const ChannelAdapter&) = delete;
   ChannelAdapter& operator=(const ChannelAdapter&) = delete;
 
-  /// Adds the next port (1, 2, ...), of the first NIC. The port must outlive the adapter.
-  void attach(fabric::CellPort& port);
-  /// The same for a NIC of AdapterConfig::nics.
-  void attach(fabric::CellPort& port, uint8_t nic);
+  /// The ports, none at first (adapter/ports.h).
+  [[nodiscard]] Ports& ports() noexcept;
+  [[nodiscard]] const Ports& ports() const noexcept;
 
   // ---- kernel agent --------------------
   [[nodiscard]] const AdapterLimits& limits() const noexcept;
@@ -67,20 +65,8 @@ class ChannelAdapter {
   /// Allows regions over effective, virtual and physical addresses, by the tables of `manager`, which must
   /// outlive the adapter (SAN-LMP). At most once.
   AddressSpaces& use_manager(MemoryManager& manager);
-  /// `vector` must be below AdapterLimits::completion_vectors. All queues of an adapter are served alike.
-  Refusable<CompletionQueue*> create_cq(uint32_t cqes, uint32_t vector = 0);
-  /// The same in two steps: make_cq() checks the size and allocates memory, on any thread; create_cq() enters
-  /// the queue into the adapter. If that is refused, the caller keeps the queue.
-  Refusable<std::unique_ptr<CompletionQueue>> make_cq(uint32_t cqes) const;
-  Refusable<CompletionQueue*> create_cq(std::unique_ptr<CompletionQueue>&& made, uint32_t vector = 0);
-  /// Changes the number of entries. Refused, without any change, when more entries wait.
-  Refusable<> resize_cq(CompletionQueue& cq, uint32_t cqes);
-  /// The same in two steps, of which the first may be called by any thread. On success `room` holds the old
-  /// memory.
-  Refusable<FixedRing<WorkCompletion>> room_for_cq(uint32_t cqes) const;
-  Refusable<> resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room);
-  /// Refused while a QP completes there. The queue's memory goes to `memory`, unless that is null.
-  Refusable<> destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>* memory = nullptr);
+  /// Completion queues: creation, change, polling (adapter/queues/completion_queues.h).
+  [[nodiscard]] CompletionQueues& cqs() noexcept;
   /// Shared receive queues: creation, change, posting (adapter/queues/shared_receives.h).
   [[nodiscard]] SharedReceives& srqs() noexcept;
   Refusable<QueuePair*> create_qp(const QpConfig& config);
@@ -115,31 +101,11 @@ class ChannelAdapter {
   /// Cells that failed validation, and accesses that were refused, by reason.
   [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
   [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
-  /// Publishes the adapter's counters on a page as `prefix.*`; false when the page is full. The page must
-  /// outlive the adapter.
+  /// Publishes the counters of the adapter and of its ports on a page as `prefix.*` and `prefix.port.N.*`;
+  /// false when the page is full. The page must outlive the adapter. Call after the ports are attached.
   bool publish(StatsPage& page, std::string_view prefix);
   /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);
-  [[nodiscard]] CqInfo query_cq(const CompletionQueue& cq) const noexcept;
-  /// Fills `out` with the QPs that complete into the CQ, or the first of them. @return their number. Looks at
-  /// every QP.
-  uint32_t loads(const CompletionQueue& cq, std::span<QpLoad> out) const noexcept;
-  [[nodiscard]] uint32_t ports() const noexcept;
-  /// LID, cell payload and lanes of a port; null until its link has been up.
-  [[nodiscard]] const fabric::CellPortInfo* port_info(uint8_t port) const noexcept;
-  /// True while the link of port `port` (1, 2, ...) is up.
-  [[nodiscard]] bool port_up(uint8_t port) const noexcept;
-
-  /// Sets the LIDs of a port whose link is up: 2^`lmc` LIDs from `base` on. A link that comes up again sets
-  /// them anew. QPs continue with new paths, and kLidChange is raised.
-  Refusable<> set_lid(uint8_t port, Lid base, uint8_t lmc);
-  /// Below kActive a port drops arriving cells, and cells to send wait.
-  Refusable<> set_port_state(uint8_t port, PortState state);
-  Refusable<> set_service_lanes(uint8_t port, const ServiceLanes& lanes);
-  /// Sets the partitions of a port, at most kPkeysPerPort. When a port is attached, entry 0 is the default
-  /// partition. QPs refer to entries by index, so they follow a change.
-  Refusable<> set_pkeys(uint8_t port, std::span<const uint16_t> pkeys);
-  [[nodiscard]] std::span<const uint16_t> pkeys(uint8_t port) const noexcept;
   /// Adds a UD QP to a multicast group of its port, or removes it. A member receives datagrams for the
   /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
@@ -185,15 +151,6 @@ class ChannelAdapter {
                                      size_t& accepted) noexcept;
   /// post() and ring_recv().
   [[nodiscard]] PostResult post_recv(QueuePair& qp, const RecvRequest& request) noexcept;
-  /// Takes up to `out.size()` completions, oldest first. Returns their number.
-  [[nodiscard]] uint32_t poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept;
-  /// Asks for one notification with the next entry, or with the next solicited or failed entry.
-  void arm_cq(CompletionQueue& cq, CqNotify when) noexcept;
-  /// True once after an armed queue has got such an entry.
-  [[nodiscard]] bool take_cq_notification(CompletionQueue& cq) noexcept;
-  /// Takes the oldest notification and returns its CQ, so that callers need not check all CQs; null when
-  /// there is none.
-  [[nodiscard]] CompletionQueue* next_notified_cq() noexcept;
   /// Takes the oldest asynchronous event; false when there is none. No event is lost: it waits in its object,
   /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;

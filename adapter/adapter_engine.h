@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "adapter/config.h"
@@ -36,8 +37,7 @@
 
 namespace weft::adapter {
 
-class KeyQuestions;
-class Ways;
+struct SeveralNics;
 
 struct Engine {
   Engine(const AdapterConfig& wanted, RandomSource& source);
@@ -92,6 +92,12 @@ struct Engine {
   /// Takes the oldest event; false when there is none.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   void count(AdapterCounter counter) noexcept { counters.add(counter); }
+  /// `cells` cells have left by `port`, by its link or loopback.
+  void count_sent(AdapterPort& port, uint32_t cells) noexcept {
+    if (cells == 0) return;
+    port.counters.add(AdapterPortCounter::kCellsSent, cells);
+    port.counters.add(AdapterPortCounter::kBytesSent, std::exchange(bytes_sent, 0));
+  }
   /// Reports a failure of this QP to people. Fills in the peer unless it is named. If the failure ends the
   /// QP, its flushed completions get the same code.
   [[gnu::cold]] void report(QueuePair& qp, Failure failure) noexcept;
@@ -112,8 +118,7 @@ struct Engine {
   ComputerMemory computer;                                // what the lists of keys of all NICs share
   MemoryTable memory;                                     // of the first NIC, which most computers have alone
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
-  KeyQuestions* questions = nullptr;                      // null with one NIC; owner: AdapterParts
-  Ways* ways = nullptr;                                   // the same
+  SeveralNics* several_nics = nullptr;                    // null with one NIC; owner: AdapterParts
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;
@@ -128,6 +133,7 @@ struct Engine {
   SrqTable srqs;
   Schedule schedule{ports};
   Instant now{};
+  uint64_t bytes_sent = 0;  // of cells that count_sent() has not counted yet
   CounterSet<AdapterCounter> counters;
   CounterSet<CellError> bad_cells;
   CounterSet<AccessFault> faults;

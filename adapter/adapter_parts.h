@@ -4,18 +4,18 @@
 #include <memory>
 
 #include "adapter/adapter_engine.h"
-#include "adapter/key_questions.h"
+#include "adapter/ports.h"
 #include "adapter/protection_domains.h"
 #include "adapter/queues/completion_queues.h"
 #include "adapter/queues/qp_numbers.h"
 #include "adapter/queues/raw_protocols.h"
 #include "adapter/queues/shared_receives.h"
+#include "adapter/several_nics.h"
 #include "adapter/sweep.h"
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 #include "adapter/transport/services.h"
-#include "adapter/transport/ways.h"
 
 namespace weft::adapter {
 
@@ -34,9 +34,8 @@ struct AdapterParts {
   }
 
   Engine engine;
-  std::unique_ptr<KeyQuestions> questions;  // null with one NIC
   CellWriter writer;
-  std::unique_ptr<Ways> ways;  // null with one NIC
+  std::unique_ptr<SeveralNics> several_nics;  // null with one NIC
   Services services;
   ProtectionDomains pds;
   CompletionQueues cqs;
@@ -45,11 +44,9 @@ struct AdapterParts {
   QpNumbers numbers;
   RawProtocols protocols;
   Sweep sweep;
+  Ports ports;
   ReliableService* reliable;  // service of kRcRow, if the adapter has it
   DirectService* direct;      // service of kRcDirectRow, likewise
 };
-
-/// Polls the links and informs QPs of ports that have come up, gone down or expired. @return work done
-int watch_ports(AdapterParts& parts) noexcept;
 
 }  // namespace weft::adapter

@@ -86,24 +86,6 @@ PostResult check_post(const Engine& engine, const QueuePair& qp, const SendReque
   return PostResult::kOk;
 }
 
-/// An XRC target may be destroyed before its receives are polled, so such entries carry the number of the
-/// SRQ.
-void free_places(Engine& engine, std::span<const WorkCompletion> polled) noexcept {
-  for (const WorkCompletion& entry : polled) {
-    if (ends_receive(entry.opcode) && entry.place != 0) {
-      if (SharedReceiveQueue* srq = engine.srqs.find(entry.place); srq != nullptr) srq->queue.free_places(1);
-      continue;
-    }
-    QueuePair* qp = engine.qps.find(entry.qpn);
-    if (qp == nullptr || entry.opcode == WcOpcode::kRdataIndicate) continue;
-    if (ends_receive(entry.opcode)) {
-      qp->own_rq.free_places(1);
-    } else {
-      qp->sq.free_before(entry.place);
-    }
-  }
-}
-
 }  // namespace
 
 PostResult ChannelAdapter::post(QueuePair& qp, const SendRequest& request) noexcept {
@@ -190,12 +172,6 @@ PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) 
   const PostResult result = post(qp, request);
   if (result == PostResult::kOk) ring_recv(qp);
   return result;
-}
-
-uint32_t ChannelAdapter::poll_cq(CompletionQueue& cq, std::span<WorkCompletion> out) noexcept {
-  const uint32_t taken = cq.poll(out);
-  if (taken != 0 && cq.frees_places) free_places(parts_->engine, out.first(taken));
-  return taken;
 }
 
 }  // namespace weft::adapter

@@ -1,8 +1,10 @@
 // adapter/config.h -- configurations of adapters and QPs. Below adapter.h, because its parts need them too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -67,6 +69,13 @@ struct AdapterConfig {
   /// Memory windows to peers on this machine; outlives the adapter. Null: all cells pass through a switch.
   DirectPaths* direct = nullptr;
 };
+
+/// AdapterConfig::nics of a computer with `nics` NICs, numbered from 0. One NIC has no list.
+[[nodiscard]] inline std::vector<uint8_t> nics_in_turn(size_t nics) {
+  std::vector<uint8_t> numbers(nics > 1 ? nics : 0);
+  std::iota(numbers.begin(), numbers.end(), uint8_t{0});
+  return numbers;
+}
 
 /// Any QP number: a random one is chosen (decisions section 4). Not a valid 24-bit number.
 inline constexpr Qpn kQpnAny{~uint32_t{0}};

@@ -1,5 +1,5 @@
-// adapter/counters.h -- counters of an adapter and of each of its QPs. Every drop, NAK, retry and stall has
-// its own counter (house style 24).
+// adapter/counters.h -- counters of an adapter and of each of its QPs; those of a port are in adapter/port.h.
+// Every drop, NAK, retry and stall has its own counter (house style 24).
 #pragma once
 
 #include <array>
@@ -22,13 +22,7 @@ namespace weft {
 namespace weft::adapter {
 
 enum class AdapterCounter : uint8_t {
-  kAgentCalls,  // calls above the line in adapter.h (PUSH-WQ-07)
-  kCellsSent,
-  kCellsReceived,
-  kCellsLooped,  // between two QPs of this adapter
-  kBytesSent,    // whole cells, headers included
-  kBytesReceived,
-  kBytesLooped,
+  kAgentCalls,        // calls above the line in adapter.h (PUSH-WQ-07)
   kDropOtherLid,      // addressed to a LID that is not ours
   kDropPortInactive,  // came in by a port that is not in the active state
   kDropNoQp,          // no QP with this number, or an old number
@@ -50,8 +44,6 @@ enum class AdapterCounter : uint8_t {
   kDropWindow,  // no memory for a packet ahead of the one expected (AdapterLimits::window_chunks)
   kQpErrors,    // QPs that moved to the error state without their program's request
   kCqOverruns,
-  kPortDowns,
-  kPortExpired,       // a port stayed down longer than QPs wait
   kStandstillsHeard,  // a switch answered that the peer takes no cells
   // Several NICs in one computer: keys that the arriving NIC does not know (docs/key_migration.md).
   kKeyQuestions,         // reported to the program component
@@ -70,49 +62,18 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",
-          "cells_sent",
-          "cells_received",
-          "cells_looped",
-          "bytes_sent",
-          "bytes_received",
-          "bytes_looped",
-          "drop_other_lid",
-          "drop_port_inactive",
-          "drop_no_qp",
-          "drop_qp_state",
-          "drop_source",
-          "drop_qkey",
-          "drop_pkey",
-          "drop_management_lane",
-          "drop_multicast",
-          "drop_xrc_srq",
-          "drop_protocol",
-          "drop_service",
-          "drop_segment",
-          "drop_no_recv_wqe",
-          "drop_access",
-          "drop_length",
-          "drop_rd_context",
-          "stash_full",
-          "drop_window",
-          "qp_errors",
-          "cq_overruns",
-          "port_downs",
-          "port_expired",
-          "standstills_heard",
-          "key_questions",
-          "keys_handed_over",
-          "keys_invalid",
-          "keys_withdrawn",
-          "key_cells_held",
-          "key_cells_discarded",
-          "key_questions_limited",
-          "key_hold_full",
-          "key_unanswered",
-          "way_searches",
-          "ways_taken",
-          "ways_followed"};
+  return {"agent_calls",      "drop_other_lid",      "drop_port_inactive",
+          "drop_no_qp",       "drop_qp_state",       "drop_source",
+          "drop_qkey",        "drop_pkey",           "drop_management_lane",
+          "drop_multicast",   "drop_xrc_srq",        "drop_protocol",
+          "drop_service",     "drop_segment",        "drop_no_recv_wqe",
+          "drop_access",      "drop_length",         "drop_rd_context",
+          "stash_full",       "drop_window",         "qp_errors",
+          "cq_overruns",      "standstills_heard",   "key_questions",
+          "keys_handed_over", "keys_invalid",        "keys_withdrawn",
+          "key_cells_held",   "key_cells_discarded", "key_questions_limited",
+          "key_hold_full",    "key_unanswered",      "way_searches",
+          "ways_taken",       "ways_followed"};
 }
 
 enum class QpCounter : uint8_t {

@@ -10,6 +10,7 @@
 #include "adapter/memory/key_entry.h"
 #include "adapter/memory/memory_table.h"
 #include "adapter/verbs.h"
+#include "base/clock.h"
 
 namespace weft::adapter {
 
@@ -34,6 +35,14 @@ class KeyDirectory : public KeyEnds {
  protected:
   ~KeyDirectory() = default;
 };
+
+/// Passes on the keys that `keys` has found, then gives `adapter` another turn at once, in which it takes the
+/// packets that wait for them. @return work done
+template <class Adapter>
+[[gnu::cold]] int answer_keys(KeyDirectory& keys, Adapter& adapter, Instant now) noexcept {
+  const int answers = keys.poll();
+  return answers == 0 ? 0 : answers + adapter.poll(now);
+}
 
 /// The list of valid keys of one NIC, as it answers the component. A view: valid until the table changes.
 class KeyList {

@@ -11,6 +11,7 @@
 
 #include "adapter/verbs.h"
 #include "base/clock.h"
+#include "base/counters.h"
 #include "fabric/link/cell_port.h"
 #include "messages/cell.h"
 
@@ -19,6 +20,26 @@ namespace weft::adapter {
 /// Numbers of enum ibv_port_state. Only an active port carries cells. Its loopback works as soon as the port
 /// has a LID.
 enum class PortState : uint8_t { kDown = 1, kInit = 2, kArmed = 3, kActive = 4 };
+
+/// What has passed a port, and what it refused. The reasons of refusals are counted by the adapter
+/// (AdapterCounter, CellError).
+enum class AdapterPortCounter : uint8_t {
+  kCellsSent,
+  kCellsReceived,
+  kCellsLooped,  // between two QPs of this port; they count as sent and as received, too
+  kBytesSent,    // whole cells, headers included
+  kBytesReceived,
+  kBytesLooped,
+  kBadCells,        // received: did not decode, or had no size of the link's cells
+  kOtherPartition,  // received from another partition
+  kDowns,           // the link went down
+  kExpired,         // the port stayed down longer than QPs wait
+  kCount,
+};
+[[nodiscard]] constexpr CounterNames<AdapterPortCounter> counter_labels(AdapterPortCounter /*of*/) noexcept {
+  return {"cells_sent",   "cells_received", "cells_looped",    "bytes_sent", "bytes_received",
+          "bytes_looped", "bad_cells",      "other_partition", "downs",      "expired"};
+}
 
 /// The lane of each service level.
 using ServiceLanes = std::array<VirtualLane, kVlCount>;
@@ -91,6 +112,8 @@ class AdapterPort {
   void set_lanes(const ServiceLanes& lanes) noexcept;
   /// Sets the table; further entries are empty. At most kPkeysPerPort.
   void set_pkeys(std::span<const uint16_t> pkeys) noexcept;
+
+  CounterSet<AdapterPortCounter> counters;
 
  private:
   fabric::CellPort* link_;

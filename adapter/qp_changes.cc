@@ -45,7 +45,7 @@ void take_attributes(Engine& engine, QueuePair& qp, const QpAttr& attr, uint32_t
     qp.peer_lid = qp.attr.dlid;
     engine.renew_path(qp);
     engine.schedule.wait_no_more(qp);
-    if (qp.ways != nullptr) engine.ways->begin(qp);
+    if (qp.ways != nullptr) engine.several_nics->ways.begin(qp);
   }
   if ((mask & kQpAttrPathMigState) == 0 || qp.attr.path_mig_state == before) return;
   const bool rearms = qp.attr.path_mig_state == PathMigState::kRearm;
@@ -60,7 +60,7 @@ void enter_state(AdapterParts& parts, QueuePair& qp, QpState from) noexcept {
   Engine& engine = parts.engine;
   const QpState to = qp.state;
   if (to == QpState::kReset) {
-    if (qp.ways != nullptr) engine.ways->forget(qp);
+    if (qp.ways != nullptr) engine.several_nics->ways.forget(qp);
     forget_everything(engine, qp);
   }
   if (to == QpState::kRtr && from == QpState::kInit) {
@@ -69,7 +69,7 @@ void enter_state(AdapterParts& parts, QueuePair& qp, QpState from) noexcept {
   }
   if (to == QpState::kRts && from == QpState::kRtr) {
     start_sending(engine, qp);
-    if (qp.ways != nullptr) engine.ways->begin(qp);
+    if (qp.ways != nullptr) engine.several_nics->ways.begin(qp);
   }
   if (to == QpState::kRts && from == QpState::kSqe) qp.tx.halted = false;
   if (to == QpState::kSqd && from == QpState::kRts) qp.service->drain(qp);

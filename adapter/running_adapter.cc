@@ -8,7 +8,7 @@ RunningAdapter::RunningAdapter(std::string name, const AdapterConfig& config, Ra
     : adapter_(config, random), log_(std::move(name)) {}
 
 void RunningAdapter::attach(fabric::CellPort& port, uint8_t nic) {
-  adapter_.attach(port, nic);
+  adapter_.ports().attach(port, nic);
   ports_.push_back(&port);
 }
 

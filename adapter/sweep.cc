@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/completer.h"
 #include "adapter/transport/path_migration.h"
 #include "adapter/transport/service.h"
-#include "adapter/transport/ways.h"
 
 namespace weft::adapter {
 namespace {
@@ -52,7 +52,7 @@ void Sweep::tell(QueuePair& qp) noexcept {
   const bool armed = qp.attr.path_mig_state == PathMigState::kArmed && !qp.path.loops && lives;
   // If the other path is of no use either, the QP waits for its port until the port expires.
   if (!port.up() && port.known() && armed && (move_path(engine_, qp) || !port.expired())) return;
-  if (!port.up() && port.known() && qp.ways != nullptr) engine_.ways->search(qp);
+  if (!port.up() && port.known() && qp.ways != nullptr) engine_.several_nics->ways.search(qp);
   if (std::exchange(qp.port_seen, port.change()) == port.change()) return;
   if (port.expired()) {
     expire(qp);

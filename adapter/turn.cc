@@ -46,7 +46,8 @@ bool followed(Engine& engine, QueuePair& qp, const AdapterPort& port, const Cell
 /// another way.
 [[gnu::cold]] void take_by_other_way(Engine& engine, QueuePair& qp, const AdapterPort& port,
                                      const CellView& cell, AdapterCounter drop) noexcept {
-  if (qp.ways != nullptr && cell.opcode == Opcode::kWays && engine.ways->take(qp, port, cell)) return;
+  if (qp.ways != nullptr && cell.opcode == Opcode::kWays && engine.several_nics->ways.take(qp, port, cell))
+    return;
   engine.count(drop);
 }
 
@@ -59,11 +60,13 @@ void dispatch(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept
   }
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(engine, qp, cell)) [[unlikely]] {
     engine.report_stray(Reason::kWrongPkey, cell);
+    engine.port_of(qp).counters.add(AdapterPortCounter::kOtherPartition);
     return engine.count(AdapterCounter::kDropPkey);
   }
   if (qp.watch != 0) [[unlikely]] {
     const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
-    if ((qp.watch & kWatchKey) != 0 && !acknowledges) return engine.questions->queue_behind(qp, cell);
+    if ((qp.watch & kWatchKey) != 0 && !acknowledges)
+      return engine.several_nics->questions.queue_behind(qp, cell);
     watch_cell(engine, qp, cell);
   }
   parts.by_service(qp, [&](auto& service) { service.take(qp, cell); });
@@ -98,13 +101,15 @@ QueuePair* find_by_protocol(AdapterParts& parts, const AdapterPort& port, const 
       {.port = port.number(), .next_header = header.next_header, .address = header.destination});
 }
 
-void take_cell(AdapterParts& parts, const AdapterPort& port, std::span<const std::byte> bytes,
+void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte> bytes,
                CellView& cell) noexcept {
   Engine& engine = parts.engine;
   const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
   const CellError error = decode_cell(bytes, crc, cell);
-  if (error != CellError::kNone) [[unlikely]]
+  if (error != CellError::kNone) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
     return engine.bad_cells.add(error);
+  }
   if (!port.has(cell.dlid) || cell.dest_subnet != port.info().subnet) [[unlikely]] {
     const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info().subnet;
     return group ? take_multicast(parts, port, cell) : engine.count(AdapterCounter::kDropOtherLid);
@@ -131,13 +136,15 @@ void take_cell(AdapterParts& parts, const AdapterPort& port, std::span<const std
   }
   const uint32_t segment = port.info().cell_payload_bytes;
   const bool full = cell.payload.size() == segment;
-  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]]
+  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
     return engine.count(AdapterCounter::kDropSegment);
+  }
   qp->counters.add(QpCounter::kCellsReceived);
   dispatch(parts, *qp, cell);
 }
 
-int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterPort& port) noexcept {
+int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, AdapterPort& port) noexcept {
   Engine& engine = parts.engine;
   const std::span<const fabric::RxCell> cells = carrier.receive();
   if (cells.empty()) return 0;
@@ -154,11 +161,11 @@ int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterP
     bytes += cells[i].bytes.size();
     take_cell(parts, port, cells[i].bytes, cell);
   }
-  engine.counters.add(AdapterCounter::kCellsReceived, cells.size());
-  engine.counters.add(AdapterCounter::kBytesReceived, bytes);
+  port.counters.add(AdapterPortCounter::kCellsReceived, cells.size());
+  port.counters.add(AdapterPortCounter::kBytesReceived, bytes);
   if (&carrier == &port.loopback()) {
-    engine.counters.add(AdapterCounter::kCellsLooped, cells.size());
-    engine.counters.add(AdapterCounter::kBytesLooped, bytes);
+    port.counters.add(AdapterPortCounter::kCellsLooped, cells.size());
+    port.counters.add(AdapterPortCounter::kBytesLooped, bytes);
   }
   carrier.release();
   return static_cast<int>(cells.size());
@@ -166,13 +173,14 @@ int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, const AdapterP
 
 /// Cells whose keys have been found, or are invalid, go to their service again.
 int take_answered_cells(Engine& engine) noexcept {
-  return engine.questions->take_answered([&engine](QueuePair& qp, const CellView& cell, bool asked) {
-    if (!qp.abilities().receive) return;
-    if ((qp.watch & kWatchKey) != 0) return engine.questions->queue_behind(qp, cell);
-    engine.resumed = asked;
-    qp.service->take(qp, cell);  // rare: not the direct call, which is inlined once
-    engine.resumed = false;
-  });
+  return engine.several_nics->questions.take_answered(
+      [&engine](QueuePair& qp, const CellView& cell, bool asked) {
+        if (!qp.abilities().receive) return;
+        if ((qp.watch & kWatchKey) != 0) return engine.several_nics->questions.queue_behind(qp, cell);
+        engine.resumed = asked;
+        qp.service->take(qp, cell);  // rare: not the direct call, which is inlined once
+        engine.resumed = false;
+      });
 }
 
 /// `qp` is in none of the lists of QPs that owe an acknowledgement.
@@ -260,11 +268,11 @@ int ChannelAdapter::poll(Instant now) noexcept {
   AdapterParts& parts = *parts_;
   Engine& engine = parts.engine;
   engine.now = now;
-  int work = watch_ports(parts);
+  int work = parts.ports.watch();
   if (parts.sweep.runs()) [[unlikely]]
     parts.sweep.run();
-  if (engine.questions != nullptr) [[unlikely]]
-    work += take_answered_cells(engine) + engine.ways->run();
+  if (engine.several_nics != nullptr) [[unlikely]]
+    work += take_answered_cells(engine) + engine.several_nics->ways.run();
   for (const auto& port : engine.ports) {
     if (port->linked() && engine.ready_to_receive()) work += receive_cells(parts, port->link(), *port);
   }
@@ -329,7 +337,8 @@ Instant ChannelAdapter::deadline() const noexcept {
     return Instant::min();
   Instant at = std::min(engine.timers.earliest(), parts.services.next_turn());
   if (!engine.schedule.acks_later.empty()) at = std::min(at, engine.schedule.acks_later.front().rx.debt.by());
-  if (engine.questions != nullptr) at = std::min({at, engine.questions->deadline(), engine.ways->deadline()});
+  if (engine.several_nics != nullptr)
+    at = std::min({at, engine.several_nics->questions.deadline(), engine.several_nics->ways.deadline()});
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;

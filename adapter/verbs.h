@@ -264,14 +264,14 @@ struct WorkCompletion {
   uint32_t place = 0;
 };
 
-/// Result of create_cq() and of a query (SAN-CQ-01).
+/// Of a completion queue, as a query tells (SAN-CQ-01).
 struct CqInfo {
   uint32_t depth = 0;  // capacity in entries
   uint32_t fill = 0;   // entries waiting
   bool overrun = false;
 };
 
-/// Requests of a QP that completes into a CQ (ChannelAdapter::loads).
+/// Requests of a QP that completes into a CQ (CompletionQueues::loads).
 struct QpLoad {
   Qpn qpn{};
   QpState state = QpState::kReset;

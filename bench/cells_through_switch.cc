@@ -139,6 +139,8 @@ void measure(const Options& options) {
   print_figure(fmt::format("cells_through_switch_{}", options.rig.cell_payload_bytes), value, "cells/s");
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -151,9 +153,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

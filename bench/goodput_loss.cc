@@ -8,7 +8,6 @@
 #include "sim/goodput.h"
 
 namespace weft::bench {
-namespace {
 
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
@@ -38,9 +37,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

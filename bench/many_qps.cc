@@ -34,9 +34,9 @@ struct Options {
 struct Node {
   Node(fabric::CellPort& port, RandomSource& random, const Options& options, bool is_host)
       : adapter({.guid = Guid(is_host ? 2 : 3), .limits = limits(options)}, random), memory(kMemoryBytes) {
-    adapter.attach(port);
+    adapter.ports().attach(port);
     pd = adapter.alloc_pd().value();
-    cq = adapter.create_cq(4096).value();
+    cq = adapter.cqs().create(4096).value();
     // A region with a remote right uses two entries: its own and that of its window.
     const Access rights = is_host ? Access::kLocalWrite : Access::kLocalWrite | Access::kRemoteWrite;
     const uint32_t count = is_host ? options.regions : (options.regions + 1) / 2;
@@ -116,7 +116,7 @@ class World {
     unit_.adapter.poll(now);
     fabric_.middle.poll(now);
     std::array<WorkCompletion, kWindow> done;
-    const uint32_t count = host_.adapter.poll_cq(*host_.cq, done);
+    const uint32_t count = host_.adapter.cqs().poll(*host_.cq, done);
     for (uint32_t i = 0; i < count; ++i) {
       WEFT_CHECK(done[i].status == WcStatus::kSuccess, "a work request failed");
     }
@@ -131,6 +131,8 @@ class World {
   uint64_t posted_ = 0;
   uint64_t completed_ = 0;
 };
+
+}  // namespace
 
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
@@ -160,9 +162,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

@@ -240,8 +240,8 @@ void count_frames(const InstructionCounter& counter) {
   SeededRandom random(1);
   adapter::ChannelAdapter host_adapter({.guid = Guid(2)}, random);
   adapter::ChannelAdapter unit_adapter({.guid = Guid(3)}, random);
-  host_adapter.attach(world.host_port);
-  unit_adapter.attach(world.unit_port);
+  host_adapter.ports().attach(world.host_port);
+  unit_adapter.ports().attach(world.unit_port);
   EndlessPort os(kHostMac, kLanMac);
   EndlessPort nic(kNicMac, kHostMac);
   session::AcceptorConfig accepting;
@@ -327,6 +327,8 @@ void count_direct(const InstructionCounter& counter, std::string_view name, uint
   print_path(name, counter, path);
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   bool callgrind = false;
@@ -352,9 +354,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

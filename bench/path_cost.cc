@@ -83,6 +83,8 @@ void measure_late_cell(const char* name, uint32_t later, LateCellRig::Later wher
   print_figure(fmt::format("path_cost_late_cell_{}", name), least / 1000, "us");
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -106,9 +108,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

@@ -94,6 +94,8 @@ void measure(const Options& options) {
   print_figure(fmt::format("send_{}_round_trip_{}", options.bytes, options.rig.link), value, "us");
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -110,9 +112,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

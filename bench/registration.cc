@@ -41,6 +41,8 @@ Times measure(adapter::MemoryTable& table, std::span<std::byte> memory) {
   return times;
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   uint32_t others = 0;
@@ -63,9 +65,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

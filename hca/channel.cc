@@ -89,12 +89,12 @@ int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   if (device.serves_windows()) return poll_beside_windows(out, at);
   Hold hold(device);
   at = hold.now();
-  uint32_t taken = device.adapter.poll_cq(queue(), out);
+  uint32_t taken = device.adapter.cqs().poll(queue(), out);
   taken_since_turn_ += taken;
   if (taken == 0 || taken_since_turn_ >= kEntriesPerTurn) {
     taken_since_turn_ = 0;
     device.caller_polls(hold.now());
-    if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
+    if (taken == 0) taken = device.adapter.cqs().poll(queue(), out);
   }
   return static_cast<int>(taken);
 }
@@ -104,17 +104,17 @@ int Cq::poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at)
   DeviceCore& device = core();
   HoldUntimed hold(device);
   if (at != kNever) (void)hold.now();
-  uint32_t taken = device.adapter.poll_cq(queue(), out);
+  uint32_t taken = device.adapter.cqs().poll(queue(), out);
   taken_since_turn_ += taken;
   const EmptyPoll then = taken == 0                             ? device.empty_poll()
                          : taken_since_turn_ >= kEntriesPerTurn ? EmptyPoll::kTurns
                                                                 : EmptyPoll::kEnds;
   if (then != EmptyPoll::kEnds && taken == 0 && device.caller_looks(hold.now()))
-    taken = device.adapter.poll_cq(queue(), out);
+    taken = device.adapter.cqs().poll(queue(), out);
   if (then == EmptyPoll::kTurns) {
     taken_since_turn_ = 0;
     device.caller_polls(hold.now());
-    if (taken == 0) taken = device.adapter.poll_cq(queue(), out);
+    if (taken == 0) taken = device.adapter.cqs().poll(queue(), out);
   } else if (then == EmptyPoll::kLooks && taken == 0) {
     device.caller_polls_empty(hold.now());
   }
@@ -132,7 +132,7 @@ int Cq::poll_next(adapter::WorkCompletion& out) noexcept {
     device.caller_turn(hold.now());
   }
   if (waiting.notifications != 0 && queue().pass_notified()) return 0;
-  return static_cast<int>(device.adapter.poll_cq(queue(), std::span(&out, 1)));
+  return static_cast<int>(device.adapter.cqs().poll(queue(), std::span(&out, 1)));
 }
 
 Answer Cq::arm(bool solicited_only) noexcept {
@@ -140,7 +140,8 @@ Answer Cq::arm(bool solicited_only) noexcept {
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   device.caller_turn(hold.now());
-  device.adapter.arm_cq(queue(), solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
+  device.adapter.cqs().arm(queue(),
+                           solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
   if (!std::exchange(armed_, true) && channel_ != nullptr) channel_->count_armed(1);
   device.caller_waits(hold.now());
   return Answer::kOk;
@@ -155,13 +156,13 @@ void Cq::ack_events(uint32_t count) noexcept {
 adapter::CqInfo Cq::query() const noexcept {
   if (core().forked()) return {};
   const Hold hold(core());
-  return core().adapter.query_cq(queue());
+  return core().adapter.cqs().query(queue());
 }
 
 bool Cq::loads(std::span<adapter::QpLoad> out, uint32_t& count) const noexcept {
   if (core().refusal() != Answer::kOk) return false;
   const Hold hold(core());
-  count = core().adapter.loads(queue(), out);
+  count = core().adapter.cqs().loads(queue(), out);
   return true;
 }
 
@@ -174,10 +175,10 @@ void Cq::notify() noexcept {
 Answer Cq::resize(uint32_t cqes) noexcept {
   if (core().forked()) return Answer::kForked;
   try {
-    auto room = core().adapter.room_for_cq(cqes);  // allocated, and the old ring freed, outside the lock
+    auto room = core().adapter.cqs().room_for(cqes);  // allocated, and the old ring freed, outside the lock
     if (!room) return reason_of(room);
     const Hold hold(core());
-    return reason_of(core().adapter.resize_cq(queue(), *room));
+    return reason_of(core().adapter.cqs().resize(queue(), *room));
   } catch (const std::bad_alloc&) {
     return Answer::kNoMemory;
   }
@@ -185,7 +186,7 @@ Answer Cq::resize(uint32_t cqes) noexcept {
 
 Answer Cq::release() noexcept {
   DeviceCore& device = core();
-  if (const auto ended = device.adapter.destroy_cq(&queue(), &memory_); !ended) return reason_of(ended);
+  if (const auto ended = device.adapter.cqs().destroy(&queue(), &memory_); !ended) return reason_of(ended);
   if (channel_ == nullptr) return Answer::kOk;
   if (armed_) channel_->count_armed(-1);
   channel_->forget(*this);

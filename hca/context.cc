@@ -60,10 +60,10 @@ Made<CompletionChannel> Context::create_channel() {
 }
 
 Made<Cq> Context::create_cq(uint32_t cqes, CompletionChannel* channel, void* user, uint32_t vector) {
-  auto room = core().adapter.make_cq(cqes);  // allocated outside the lock
+  auto room = core().adapter.cqs().make(cqes);  // allocated outside the lock
   if (!room) return room.error();
   return make<Cq>(
-      {channel}, [&](auto&) { return core().adapter.create_cq(std::move(*room), vector); }, user, **room,
+      {channel}, [&](auto&) { return core().adapter.cqs().create(std::move(*room), vector); }, user, **room,
       channel);
 }
 

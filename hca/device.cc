@@ -72,7 +72,7 @@ bool Device::wait_for_ports(Duration limit) {
       const Hold hold(*core_);
       core_->caller_turn(now);
       up = true;
-      for (uint32_t i = 1; i <= ports(); ++i) up &= core_->adapter.port_up(static_cast<uint8_t>(i));
+      for (uint32_t i = 1; i <= ports(); ++i) up &= core_->adapter.ports().up(static_cast<uint8_t>(i));
       if (up) continue;
       next = core_->prepare_ports() ? std::min(next, core_->adapter.deadline()) : now;
     }
@@ -153,8 +153,9 @@ Answer Device::query_port(uint8_t port, PortState& out) noexcept {
   if (port == 0 || port > ports()) return Answer::kNoSuchObject;
   Hold hold(*core_);
   core_->caller_turn(hold.now());
-  out.up = core_->adapter.port_up(port);
-  const fabric::CellPortInfo* info = core_->adapter.port_info(port);
+  const adapter::Ports& ports = core_->adapter.ports();
+  out.up = ports.up(port);
+  const fabric::CellPortInfo* info = ports.info(port);
   out.info = info != nullptr ? *info : fabric::CellPortInfo{};
   return Answer::kOk;
 }
@@ -176,11 +177,8 @@ uint64_t Device::count(adapter::AdapterCounter counter) const noexcept {
   return core_->adapter.counters().get(counter);
 }
 
-uint64_t Device::bad_cells() const noexcept {
-  uint64_t all = 0;
-  for (size_t reason = 0; reason < static_cast<size_t>(CellError::kCount); ++reason)
-    all += core_->adapter.bad_cells().get(static_cast<CellError>(reason));
-  return all;
+uint64_t Device::count(uint8_t port, adapter::AdapterPortCounter counter) const noexcept {
+  return core_->adapter.ports().find(port)->counters.get(counter);
 }
 
 Helped Device::help(bool links_ready, bool stays) noexcept {

@@ -85,8 +85,8 @@ class Device {
   void fail_qp(Qpn number) noexcept;
   [[nodiscard]] uint64_t count(DeviceCounter counter) const noexcept;
   [[nodiscard]] uint64_t count(adapter::AdapterCounter counter) const noexcept;
-  /// Cells that failed validation, for all reasons together.
-  [[nodiscard]] uint64_t bad_cells() const noexcept;
+  /// Of port `port`, 1 to ports().
+  [[nodiscard]] uint64_t count(uint8_t port, adapter::AdapterPortCounter counter) const noexcept;
 
   // ---- calls of the helper --------------------
   /// One look: tends the links, and drives the adapter if no caller does. `links_ready`: a descriptor of

@@ -5,7 +5,6 @@
 #include "hca/device_core.h"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -30,13 +29,6 @@ constexpr size_t kLinksMax = 255;
 // A switch on this machine answers within some tens of microseconds.
 constexpr Duration kPassOnPause = 50us;
 
-/// NICs are numbered from 0. One NIC has no list of numbers.
-[[nodiscard]] std::vector<uint8_t> numbers_of(uint8_t nics) {
-  std::vector<uint8_t> numbers(nics > 1 ? nics : 0);
-  std::iota(numbers.begin(), numbers.end(), uint8_t{0});
-  return numbers;
-}
-
 [[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, RandomSource& random,
                                                         bool& wants_tending) {
   if (config.direct_directory.empty() && config.direct_file.empty()) return nullptr;
@@ -58,7 +50,7 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
       deferred(wakes_),
       windows_(windows_of(config, given_link_random, deferred.tend_windows)),
       adapter({.guid = config.guid,
-               .nics = numbers_of(config.nics),
+               .nics = adapter::nics_in_turn(config.nics),
                .limits = config.limits,
                .direct = windows_.get()},
               random_),
@@ -75,9 +67,9 @@ DeviceCore::DeviceCore(const DeviceConfig& config, const Clock& given_clock, Ran
 
 void DeviceCore::attach(fabric::CellPort& port) {
   if (several_nics_) {
-    adapter.attach(port, static_cast<uint8_t>(ports.count() - 1));
+    adapter.ports().attach(port, static_cast<uint8_t>(ports.count() - 1));
   } else {
-    adapter.attach(port);
+    adapter.ports().attach(port);
   }
 }
 
@@ -107,7 +99,7 @@ void DeviceCore::say_once_what_is_gone() noexcept {
 int DeviceCore::turn(Instant now) noexcept {
   int work = adapter.poll(now);
   if (keys_ != nullptr) [[unlikely]]
-    work += answer_keys(now);
+    work += adapter::answer_keys(*keys_, adapter, now);
   events.deliver_events();
   events.deliver_notifications();
   return work;
@@ -117,12 +109,6 @@ int DeviceCore::turn(Instant now) noexcept {
 void DeviceCore::deliver() noexcept {
   events.deliver_events();
   events.deliver_notifications();
-}
-
-/// Keys that have been found: the packets that wait for them are taken at once.
-int DeviceCore::answer_keys(Instant now) noexcept {
-  const int answers = keys_->poll();
-  return answers == 0 ? 0 : answers + adapter.poll(now);
 }
 
 void DeviceCore::caller_turn(Instant now) noexcept {
@@ -346,7 +332,7 @@ Instant DeviceCore::tend(Instant now, bool now_due) noexcept {
 Instant DeviceCore::tend_windows(Instant now) noexcept {
   {
     const Hold hold(*this);
-    windows_->begin(adapter.port_up(1) ? adapter.port_info(1) : nullptr);
+    windows_->begin(adapter.ports().up(1) ? adapter.ports().info(1) : nullptr);
   }
   windows_->work(now);
   {

@@ -137,7 +137,6 @@ class DeviceCore final : private adapter::GoneMemory {
   CounterSet<DeviceCounter> counters;
 
  private:
-  [[gnu::cold]] int answer_keys(Instant now) noexcept;
   void deliver() noexcept;
   void caller_called(Instant now) noexcept;
   [[nodiscard]] bool may_skip_turn() noexcept;
@@ -182,15 +181,15 @@ class Hold {
   Instant now_;
 };
 
-/// Like Hold, for a call that often ends without knowing the time.
+/// Like Hold, for a call that needs the time seldom or never.
 class HoldUntimed {
  public:
   explicit HoldUntimed(DeviceCore& core) noexcept : core_(core) { core_.lock.lock(); }
   ~HoldUntimed() { core_.leave(); }
   HoldUntimed(const HoldUntimed&) = delete;
   HoldUntimed& operator=(const HoldUntimed&) = delete;
-  /// Reads the clock at its first call. Every 250 us (kGuardPeriod) it releases the lock in between, because
-  /// the thread asks the kernel how its faults are handled.
+  /// The time of its first call, which reads the clock. Every 250 us (kGuardPeriod) that call releases the
+  /// lock in between, because the thread asks the kernel how its faults are handled.
   [[nodiscard]] Instant now() noexcept {
     if (now_ == kNever) read_clock();
     return now_;
@@ -210,18 +209,6 @@ class HoldUntimed {
 
   DeviceCore& core_;
   Instant now_ = kNever;
-};
-
-/// Like Hold, for a call that only queues something and needs no time.
-class HoldBriefly {
- public:
-  explicit HoldBriefly(DeviceCore& core) noexcept : core_(core) { core_.lock.lock(); }
-  ~HoldBriefly() { core_.leave(); }
-  HoldBriefly(const HoldBriefly&) = delete;
-  HoldBriefly& operator=(const HoldBriefly&) = delete;
-
- private:
-  DeviceCore& core_;
 };
 
 /// Like Hold, for a call that makes an object: the tables have what an object takes.

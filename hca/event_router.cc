@@ -42,7 +42,7 @@ void EventRouter::raise(const AsyncEvent& event) noexcept {
 }
 
 void EventRouter::deliver_notifications() noexcept {
-  while (const adapter::CompletionQueue* queue = adapter_.next_notified_cq())
+  while (const adapter::CompletionQueue* queue = adapter_.cqs().next_notified())
     static_cast<NotifiedObject*>(Object::of_user(queue->events.user))->notify();
 }
 

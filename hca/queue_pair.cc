@@ -88,7 +88,7 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   DeviceCore& device = core();
   posted = 0;
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
-  const HoldBriefly hold(device);
+  const HoldUntimed hold(device);
   const Answer answer = post(list, posted);
   if (posted != 0) device.adapter.ring_recv(*pair_);
   return answer;

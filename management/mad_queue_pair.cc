@@ -42,10 +42,10 @@ Status MadQueuePair::create(Qpn wanted) {
   if (!region) return region.error();
   region_ = region.value();
   has_region_ = true;
-  const Refusable<adapter::CompletionQueue*> send_cq = adapter_.create_cq(kSendSlots);
+  const Refusable<adapter::CompletionQueue*> send_cq = adapter_.cqs().create(kSendSlots);
   if (!send_cq) return send_cq.error();
   send_cq_ = send_cq.value();
-  const Refusable<adapter::CompletionQueue*> recv_cq = adapter_.create_cq(kRecvSlots);
+  const Refusable<adapter::CompletionQueue*> recv_cq = adapter_.cqs().create(kRecvSlots);
   if (!recv_cq) return recv_cq.error();
   recv_cq_ = recv_cq.value();
   const Refusable<adapter::QueuePair*> qp = adapter_.create_qp({.type = adapter::QpType::kUd,
@@ -75,8 +75,8 @@ Status MadQueuePair::create(Qpn wanted) {
 
 void MadQueuePair::close() noexcept {
   if (qp_ != nullptr) (void)adapter_.destroy_qp(qp_);
-  if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
-  if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
+  if (send_cq_ != nullptr) (void)adapter_.cqs().destroy(send_cq_);
+  if (recv_cq_ != nullptr) (void)adapter_.cqs().destroy(recv_cq_);
   if (has_region_) (void)adapter_.memory().regions.dereg_mr(region_.lkey);
   if (has_pd_) (void)adapter_.dealloc_pd(pd_);
   qp_ = nullptr;
@@ -93,7 +93,7 @@ bool MadQueuePair::post_recv(uint32_t slot) noexcept {
 
 void MadQueuePair::reap_sends() noexcept {
   std::array<adapter::WorkCompletion, 8> done;
-  while (const uint32_t count = adapter_.poll_cq(*send_cq_, done)) {
+  while (const uint32_t count = adapter_.cqs().poll(*send_cq_, done)) {
     sends_in_flight_ -= std::min(sends_in_flight_, count);
   }
 }
@@ -119,7 +119,7 @@ bool MadQueuePair::receive(MadDatagram& out) noexcept {
   if (qp_ == nullptr) return false;
   if (lent_slot_ >= 0) post_recv(static_cast<uint32_t>(std::exchange(lent_slot_, -1)));
   adapter::WorkCompletion done;
-  if (adapter_.poll_cq(*recv_cq_, {&done, 1}) == 0) return false;
+  if (adapter_.cqs().poll(*recv_cq_, {&done, 1}) == 0) return false;
   const bool good = done.opcode == adapter::WcOpcode::kRecv && done.status == adapter::WcStatus::kSuccess;
   lent_slot_ = static_cast<int>(done.wr_id);
   out.from = good ? done.src_lid : kLidNone;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "node/process.h"
 
@@ -46,9 +45,7 @@ Status check_endpoint(const EndnodeSpec& spec) {
 }
 
 std::vector<uint8_t> nics_of(const EndnodeSpec& spec) {
-  std::vector<uint8_t> out(spec.adapter_per_link ? 1 + spec.further_links.size() : 0);
-  std::iota(out.begin(), out.end(), uint8_t{0});
-  return out;
+  return adapter::nics_in_turn(spec.adapter_per_link ? 1 + spec.further_links.size() : 1);
 }
 
 std::vector<session::PoolClass> session_pools(const EndnodeSpec& spec) {
@@ -112,15 +109,9 @@ bool Endnode::loses_at_end() const noexcept {
 int Endnode::poll(Instant now) noexcept {
   int work = adapter_->poll(now);
   if (keys_.has_work()) [[unlikely]]
-    work += answer_keys(now);
+    work += adapter::answer_keys(keys_, *adapter_, now);
   for (DriverHalf* half : halves_) work += half->poll(now);
   return work + adapter_->adapter().send_posted();
-}
-
-/// Keys that have been found: the packets that wait for them are taken at once.
-int Endnode::answer_keys(Instant now) noexcept {
-  const int answers = keys_.poll();
-  return answers + adapter_->poll(now);
 }
 
 void Endnode::wait_fds(std::vector<pollfd>& out) const {

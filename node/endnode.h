@@ -25,7 +25,7 @@ namespace weft::node {
 /// Checks the files that the switches' endpoints need. The error text is for the user.
 Status check_endpoint(const EndnodeSpec& spec);
 
-/// The numbers of the node's NICs: one for each link if each is an adapter of its own, else none.
+/// AdapterConfig::nics of the node: a NIC for each link if each is an adapter of its own.
 [[nodiscard]] std::vector<uint8_t> nics_of(const EndnodeSpec& spec);
 
 /// The receive pools of the spec, or the session's own when it names none.
@@ -69,7 +69,6 @@ class Endnode final : public Pollable {
     fabric::LinkCellPort cells;
   };
   Endnode(std::vector<std::unique_ptr<Link>> links, std::unique_ptr<adapter::RunningAdapter> adapter);
-  int answer_keys(Instant now) noexcept;
 
   std::vector<std::unique_ptr<Link>> links_;
   KeyComponent keys_;  // in use with several NICs

@@ -28,7 +28,7 @@ inline constexpr uint32_t kLaneWeightMax = 255;
 /// A low-priority cell is sent after this many units of 4096 bytes of high-priority cells. The value 255
 /// means never.
 inline constexpr uint32_t kHighLimitNone = 255;
-/// Links of a host or unit.
+/// Links of a host, a unit or a program: the ports of its adapter, or an adapter each.
 inline constexpr size_t kLinksMax = 4;
 /// Units, and thus OS interfaces, of one host.
 inline constexpr size_t kHostPortsMax = 16;

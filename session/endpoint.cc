@@ -34,7 +34,7 @@ int SessionEndpoint::poll(Instant now) noexcept {
 }
 
 bool SessionEndpoint::port_up() const noexcept {
-  return context_.adapter.port_up(context_.config.port);
+  return context_.adapter.ports().up(context_.config.port);
 }
 
 // ---- outbound -----------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ SessionChannels::~SessionChannels() {
   add_up(true);
   if (data_qp_ != nullptr) (void)adapter_.destroy_qp(data_qp_);
   if (control_qp_ != nullptr) (void)adapter_.destroy_qp(control_qp_);
-  if (send_cq_ != nullptr) (void)adapter_.destroy_cq(send_cq_);
-  if (recv_cq_ != nullptr) (void)adapter_.destroy_cq(recv_cq_);
+  if (send_cq_ != nullptr) (void)adapter_.cqs().destroy(send_cq_);
+  if (recv_cq_ != nullptr) (void)adapter_.cqs().destroy(recv_cq_);
 }
 
 Status SessionChannels::make_memory() {
@@ -58,12 +58,12 @@ Status SessionChannels::make_memory() {
 
 Status SessionChannels::make_queues() {
   const Refusable<adapter::CompletionQueue*> send_cq =
-      adapter_.create_cq(sizes_.control_sends + sizes_.frame_sends);
+      adapter_.cqs().create(sizes_.control_sends + sizes_.frame_sends);
   if (!send_cq) return send_cq.error();
   send_cq_ = send_cq.value();
   // Room for everything the peer can complete at once (decisions section 4).
   const Refusable<adapter::CompletionQueue*> recv_cq =
-      adapter_.create_cq(sizes_.control_recvs + sizes_.frame_recvs + sizes_.indications);
+      adapter_.cqs().create(sizes_.control_recvs + sizes_.frame_recvs + sizes_.indications);
   if (!recv_cq) return recv_cq.error();
   recv_cq_ = recv_cq.value();
   const Refusable<adapter::QueuePair*> control = make_qp(false);
@@ -235,11 +235,11 @@ bool SessionChannels::post_frame_recv(uint32_t slot, const adapter::Sge& sge) no
 }
 
 uint32_t SessionChannels::poll_sends(std::span<adapter::WorkCompletion> out) noexcept {
-  return adapter_.poll_cq(*send_cq_, out);
+  return adapter_.cqs().poll(*send_cq_, out);
 }
 
 uint32_t SessionChannels::poll_receives(std::span<adapter::WorkCompletion> out) noexcept {
-  return adapter_.poll_cq(*recv_cq_, out);
+  return adapter_.cqs().poll(*recv_cq_, out);
 }
 
 uint64_t SessionChannels::refused_accesses() const noexcept {

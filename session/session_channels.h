@@ -135,7 +135,7 @@ class SessionChannels {
   [[nodiscard]] uint32_t poll_receives(std::span<adapter::WorkCompletion> out) noexcept;
   /// Packets known to be missing on unacknowledged channels.
   [[nodiscard]] uint64_t missed_packets() const noexcept;
-  [[nodiscard]] bool port_up() const noexcept { return adapter_.port_up(sizes_.port); }
+  [[nodiscard]] bool port_up() const noexcept { return adapter_.ports().up(sizes_.port); }
 
  private:
   Status make_memory();

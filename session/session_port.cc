@@ -19,7 +19,7 @@ Status SessionPort::open() {
 }
 
 bool SessionPort::send(SessionMad message, Lid to, ServiceLevel sl) noexcept {
-  if (const fabric::CellPortInfo* info = adapter_.port_info(number_)) {
+  if (const fabric::CellPortInfo* info = adapter_.ports().info(number_)) {
     message.labels.guid = info->guid;
     message.labels.local_lid = info->lid;
   }

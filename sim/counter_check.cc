@@ -7,6 +7,7 @@
 #include <span>
 
 #include "adapter/counters.h"
+#include "adapter/port.h"
 #include "fabric/link/link_cell_port.h"
 #include "fabric/link/link_counters.h"
 #include "fabric/switch/port.h"
@@ -66,9 +67,14 @@ constexpr std::array kNeverMoves<Adapter>{
 template <>
 constexpr std::array kByRevokedKeys<Adapter>{Adapter::kDropAccess};
 template <>
-constexpr std::array kNotInPeace<Adapter>{
-    Adapter::kDropQpState, Adapter::kDropSource, Adapter::kDropNoRecvWqe, Adapter::kStashFull,
-    Adapter::kQpErrors,    Adapter::kPortDowns,  Adapter::kPortExpired};
+constexpr std::array kNotInPeace<Adapter>{Adapter::kDropQpState, Adapter::kDropSource,
+                                          Adapter::kDropNoRecvWqe, Adapter::kStashFull, Adapter::kQpErrors};
+
+using Port = adapter::AdapterPortCounter;
+template <>
+constexpr std::array kNeverMoves<Port>{Port::kBadCells};
+template <>
+constexpr std::array kNotInPeace<Port>{Port::kDowns, Port::kExpired};
 
 template <>
 constexpr std::array kNeverMoves<adapter::QpCounter>{adapter::QpCounter::kProtocolViolations,
@@ -184,6 +190,7 @@ void CounterCheck::check(std::string_view owner, const CounterSet<E>& counters, 
 template void CounterCheck::check(std::string_view, const CounterSet<session::SessionCounter>&, Instant);
 template void CounterCheck::check(std::string_view, const CounterSet<session::AcceptorCounter>&, Instant);
 template void CounterCheck::check(std::string_view, const CounterSet<adapter::AdapterCounter>&, Instant);
+template void CounterCheck::check(std::string_view, const CounterSet<adapter::AdapterPortCounter>&, Instant);
 template void CounterCheck::check(std::string_view, const CounterSet<adapter::QpCounter>&, Instant);
 template void CounterCheck::check(std::string_view, const CounterSet<CellError>&, Instant);
 template void CounterCheck::check(std::string_view, const CounterSet<adapter::AccessFault>&, Instant);

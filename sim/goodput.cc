@@ -34,9 +34,9 @@ struct Side {
     adapter::AdapterConfig config;
     config.guid = link.info().guid;
     adapter = std::make_unique<adapter::ChannelAdapter>(config, random);
-    adapter->attach(port);
+    adapter->ports().attach(port);
     pd = adapter->alloc_pd().value();
-    cq = adapter->create_cq(2 * kPosted).value();
+    cq = adapter->cqs().create(2 * kPosted).value();
     region = adapter->memory()
                  .regions.reg_mr(pd, memory, adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite)
                  .value();
@@ -117,7 +117,7 @@ class Measurement {
   }
   void poll() {
     std::array<adapter::WorkCompletion, 64> entries;
-    const uint32_t got = sides_[0]->adapter->poll_cq(*sides_[0]->cq, entries);
+    const uint32_t got = sides_[0]->adapter->cqs().poll(*sides_[0]->cq, entries);
     for (const auto& entry : std::span(entries).first(got))
       failed_ = failed_ || entry.status != adapter::WcStatus::kSuccess;
     done_ += got;

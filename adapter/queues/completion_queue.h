@@ -13,7 +13,7 @@
 
 namespace weft::adapter {
 
-/// Owner: the adapter's thread, after ChannelAdapter::create_cq().
+/// Owner: the adapter's thread, after CompletionQueues::create().
 class CompletionQueue {
  public:
   /// @param cqes entries that it must hold, 1..2^31; rounded up to a power of two

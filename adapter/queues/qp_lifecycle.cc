@@ -1,6 +1,6 @@
 #include "adapter/queues/qp_lifecycle.h"
 
-#include "adapter/key_questions.h"
+#include "adapter/several_nics.h"
 
 namespace weft::adapter {
 namespace {
@@ -17,7 +17,7 @@ void stop_sending(Engine& engine, QueuePair& qp) noexcept {
 }
 
 void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
-  if ((qp.watch & kWatchKey) != 0) engine.questions->forget(qp);
+  if ((qp.watch & kWatchKey) != 0) engine.several_nics->questions.forget(qp);
   engine.stash.drop_all(qp.rx);
   qp.rx.packets.clear(engine.rx_chunks);
   if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();
@@ -99,6 +99,7 @@ void enter_error(Engine& engine, QueuePair& qp, AsyncEventKind kind, WcStatus st
   engine.count(AdapterCounter::kQpErrors);
   engine.raise(qp, kind, status);
   flush_all(engine, qp);
+  qp.service->entered_error(qp);
 }
 
 void enter_send_error(Engine& engine, QueuePair& qp) noexcept {

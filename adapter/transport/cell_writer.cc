@@ -72,7 +72,7 @@ void finish_cell(Engine& engine, fabric::CellPort& carrier, VirtualLane vl, std:
                  uint32_t crc) noexcept {
   const auto bytes = static_cast<uint32_t>(cell.size());
   store_be(&cell[bytes - kCrcBytes], crc);
-  engine.counters.add(AdapterCounter::kBytesSent, bytes);
+  engine.bytes_sent += bytes;
   carrier.commit(vl, bytes, crc);
 }
 
@@ -119,7 +119,7 @@ void CellWriter::copy_to_members(QueuePair& qp, VirtualLane vl, std::span<const 
   std::byte* to = loopback.claim(vl, bytes);
   if (to == nullptr) return;  // impossible: there was room when the cell was begun
   std::memcpy(to, cell.data(), bytes - kCrcBytes);
-  engine_.counters.add(AdapterCounter::kCellsSent);
+  engine_.port_of(qp).counters.add(AdapterPortCounter::kCellsSent);
   finish_cell(engine_, loopback, vl, {to, bytes}, crc);
 }
 

@@ -11,11 +11,10 @@
 #include <array>
 #include <bit>
 
-#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/path_migration.h"
 #include "adapter/transport/rnr_timer.h"
-#include "adapter/transport/ways.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
@@ -309,7 +308,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     return fail_packet(qp, number, {Reason::kPeerBadResponse});
   }
   const SendWqe& wqe = qp.sq.at(packet.wqe);
-  if (engine_.questions != nullptr && awaits_key(qp, packet, cell)) [[unlikely]]
+  if (engine_.several_nics != nullptr && awaits_key(qp, packet, cell)) [[unlikely]]
     return;
   std::span<const std::byte> data = cell.payload;
   uint64_t value = 0;
@@ -338,10 +337,10 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
 bool Completer::awaits_key(QueuePair& qp, const TxPacket& packet, const CellView& cell) noexcept {
   const std::span<const Sge> list{qp.sq.sges(packet.wqe), qp.sq.at(packet.wqe).sge_count};
   const auto unknown = std::find_if(list.begin(), list.end(), [&](const Sge& sge) {
-    return sge.length != 0 && engine_.questions->may_ask(qp, sge.lkey.value());
+    return sge.length != 0 && engine_.several_nics->questions.may_ask(qp, sge.lkey.value());
   });
   if (unknown == list.end()) return false;
-  (void)engine_.questions->wait(qp, cell, unknown->lkey.value());
+  (void)engine_.several_nics->questions.wait(qp, cell, unknown->lkey.value());
   return true;
 }
 
@@ -553,7 +552,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   qp.counters.add(QpCounter::kTimeouts);
   const Duration silence = engine_.now - tx.progress_at;
   // While cells get lost, single questions are repeated early. They are no reason to leave the way.
-  if (qp.ways != nullptr && (allowed >= tx.timeout || silence >= base_timeout(qp))) engine_.ways->search(qp);
+  if (qp.ways != nullptr && (allowed >= tx.timeout || silence >= base_timeout(qp)))
+    engine_.several_nics->ways.search(qp);
   if (qp.attr.ack_timeout > Duration::zero() && silence >= qp.attr.ack_timeout * (tx.retries + 1) &&
       tx.retries++ >= qp.attr.retry_count) {
     const bool armed = qp.attr.path_mig_state == PathMigState::kArmed;

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/completer.h"
-#include "adapter/transport/ways.h"
 
 namespace weft::adapter {
 namespace {
@@ -50,7 +50,7 @@ void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) no
 /// True for a ways cell, which has no blocks.
 bool Completer::take_ways(QueuePair& qp, const CellView& cell) noexcept {
   if (cell.opcode != Opcode::kWays) return false;
-  if (qp.ways != nullptr) (void)engine_.ways->take(qp, engine_.port_of(qp), cell);
+  if (qp.ways != nullptr) (void)engine_.several_nics->ways.take(qp, engine_.port_of(qp), cell);
   return true;
 }
 

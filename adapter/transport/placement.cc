@@ -3,9 +3,9 @@
 #include <atomic>
 #include <cstring>
 
-#include "adapter/key_questions.h"
 #include "adapter/memory/guarded_copy.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 
 namespace weft::adapter {
 namespace {
@@ -95,7 +95,7 @@ ResponderFault Placement::look_up(const QueuePair& qp, RxPacket& packet, uint64_
   }
   const uint32_t binding = packet.grant.binding;
   const MemoryTable* list = &engine_.memory;
-  if (engine_.questions != nullptr) [[unlikely]] {
+  if (engine_.several_nics != nullptr) [[unlikely]] {
     const bool granted = accepted && packet.revision != 0;
     list = granted ? &engine_.computer.of_nic(packet.grant.nic) : &list_for(qp, packet.rkey);
   }
@@ -231,7 +231,8 @@ ResponderFault Placement::finish(QueuePair& qp, const RxPacket& last) noexcept {
 /// others (MIG-INV-03).
 AccessFault Placement::invalidate(const QueuePair& qp, PdId pd, Rkey key) noexcept {
   const bool own = nic_of_key(key.value()) == qp.memory->number();
-  KeyDirectory* directory = engine_.questions != nullptr ? engine_.questions->directory() : nullptr;
+  KeyDirectory* directory =
+      engine_.several_nics != nullptr ? engine_.several_nics->questions.directory() : nullptr;
   if (own || directory == nullptr) return qp.memory->windows.invalidate_for_peer({pd, qp.qpn}, key);
   return directory->invalidate(qp.memory->number(), {pd, qp.qpn}, key);
 }

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "adapter/adapter_engine.h"
-#include "adapter/key_questions.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/cell_writer.h"
 #include "adapter/transport/responder_faults.h"
 #include "messages/transport_headers.h"
@@ -129,8 +129,8 @@ class Placement {
   }
   /// The list has refused a key. True when the key may be another NIC's.
   [[nodiscard]] bool may_ask(const QueuePair& qp, AccessFault fault, Rkey key) const noexcept {
-    return fault == AccessFault::kNotValid && engine_.questions != nullptr && qp.row->waits_for_keys &&
-           engine_.questions->may_ask(qp, key.value());
+    return fault == AccessFault::kNotValid && engine_.several_nics != nullptr && qp.row->waits_for_keys &&
+           engine_.several_nics->questions.may_ask(qp, key.value());
   }
   [[nodiscard]] AccessFault invalidate(const QueuePair& qp, PdId pd, Rkey key) noexcept;
 

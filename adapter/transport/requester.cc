@@ -81,7 +81,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
     ++sent;
   }
   qp.counters.add(QpCounter::kCellsSent, sent);
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  engine_.count_sent(engine_.port_of(qp), sent);
   if (!failed && packet.pending == 0) completer_.packet_sent(qp, number);
   return sent;
 }

@@ -78,6 +78,9 @@ class Service {
   virtual void drain(QueuePair& qp) noexcept = 0;
   /// The requests of the send queue are flushed now: none of them moves data any more.
   virtual void stop_moving(QueuePair& /*qp*/) noexcept {}
+  /// The adapter has ended the QP: it is in the error state, and its requests are flushed. May come inside
+  /// any other call for this QP.
+  virtual void entered_error(QueuePair& /*qp*/) noexcept {}
   /// The QP stops, or ends: it gives back the resources of the service.
   virtual void forget(QueuePair& /*qp*/) noexcept {}
 

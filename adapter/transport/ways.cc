@@ -148,7 +148,7 @@ int Ways::ask_by_every_way(QueuePair& qp) noexcept {
 }
 
 bool Ways::say(QueuePair& qp, WaysKind kind, const Way& way) noexcept {
-  const AdapterPort& port = *engine_.ports[way.port - 1U];
+  AdapterPort& port = *engine_.ports[way.port - 1U];
   if (!port.up()) return false;
   WaysWire wire{};
   wire.kind = static_cast<uint8_t>(kind);
@@ -164,7 +164,7 @@ bool Ways::say(QueuePair& qp, WaysKind kind, const Way& way) noexcept {
                           port, {way.lid, qp.peer_qpn, qp.qpn, qp.attr.sl, port.pkeys()[qp.attr.pkey_index]}),
                       .vl = lane_of(port, qp.qpn, qp.attr.sl)};
   if (writer_.send_ways(outlet, qp.tx.psn_of(qp.tx.first), body, wire) != CellSent::kYes) return false;
-  engine_.counters.add(AdapterCounter::kCellsSent);
+  engine_.count_sent(port, 1);
   return true;
 }
 

@@ -423,6 +423,8 @@ void measure(const Options& options) {
   }
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -447,9 +449,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

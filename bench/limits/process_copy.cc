@@ -48,6 +48,8 @@ double time_copies(const Options& options, pid_t peer, std::byte* theirs) {
   return (now - begin) * 1e6 / static_cast<double>(copies);
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -71,9 +73,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

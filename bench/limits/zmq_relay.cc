@@ -213,6 +213,8 @@ void measure(const Options& options) {
                options.ping ? "us" : "MB/s");
 }
 
+}  // namespace
+
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
   Options options;
@@ -226,9 +228,4 @@ int run(int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
 }  // namespace weft::bench
-
-int main(int argc, char** argv) {
-  return weft::bench::run(argc, argv);
-}

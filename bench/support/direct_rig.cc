@@ -64,9 +64,9 @@ DirectRig::DirectRig(uint32_t windows)
   sender_.wire.connect(receiver_.wire);
   receiver_.wire.connect(sender_.wire);
   for (Side* side : {&sender_, &receiver_}) {
-    side->adapter->attach(side->wire);
+    side->adapter->ports().attach(side->wire);
     side->pd = side->adapter->alloc_pd().value();
-    side->cq = side->adapter->create_cq(1024).value();
+    side->cq = side->adapter->cqs().create(1024).value();
     side->region =
         side->adapter->memory().regions.reg_mr(side->pd, side->memory, adapter::Access::kLocalWrite).value();
   }
@@ -154,13 +154,13 @@ void DirectRig::send() {
 void DirectRig::arrive() {
   for (int i = 0; i < 2; ++i) receiver_.adapter->poll(now_);  // takes it; acknowledges it
   std::array<adapter::WorkCompletion, 4> got;
-  WEFT_CHECK(receiver_.adapter->poll_cq(*receiver_.cq, got) == 1, "the message arrives");
+  WEFT_CHECK(receiver_.adapter->cqs().poll(*receiver_.cq, got) == 1, "the message arrives");
 }
 
 void DirectRig::finish() {
   sender_.adapter->poll(now_);
   std::array<adapter::WorkCompletion, 4> got;
-  WEFT_CHECK(sender_.adapter->poll_cq(*sender_.cq, got) == 1, "the message completes");
+  WEFT_CHECK(sender_.adapter->cqs().poll(*sender_.cq, got) == 1, "the message completes");
 }
 
 }  // namespace weft::bench

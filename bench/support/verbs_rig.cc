@@ -28,12 +28,12 @@ VerbsEnd::VerbsEnd(fabric::CellPort& port, VerbsExchange& exchange, bool host, s
       adapter_(adapter_config(host), random_),
       memory_(bytes, std::byte{7}),
       completions_(kWqes) {
-  adapter_.attach(port);
+  adapter_.ports().attach(port);
   const adapter::PdId pd = adapter_.alloc_pd().value();
   const adapter::Access rights =
       adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead;
   region_ = adapter_.memory().regions.reg_mr(pd, memory_, rights).value();
-  cq_ = adapter_.create_cq(4 * kWqes).value();
+  cq_ = adapter_.cqs().create(4 * kWqes).value();
   adapter::QpConfig config;
   config.pd = pd;
   config.send_cq = config.recv_cq = cq_;
@@ -79,7 +79,7 @@ void VerbsEnd::connect() {
 }
 
 std::span<const adapter::WorkCompletion> VerbsEnd::completions() noexcept {
-  const uint32_t count = adapter_.poll_cq(*cq_, completions_);
+  const uint32_t count = adapter_.cqs().poll(*cq_, completions_);
   for (uint32_t i = 0; i < count; ++i) {
     WEFT_CHECK(completions_[i].status == adapter::WcStatus::kSuccess, "a work request failed");
   }

@@ -27,21 +27,31 @@ FifoSender::FifoSender(DmaDevice& device, uint8_t channel) noexcept : device_(&d
 bool FifoSender::open(const WindowAnchor& peer) noexcept {
   WEFT_CHECK(!is_open(), "a window has one FIFO per direction");
   try {
-    staging_.resize(peer.slots() * peer.slot_bytes / kWindowWordBytes);
     pending_.resize(peer.slots());
   } catch (const std::bad_alloc&) {
     return false;
   }
+  if (!reach_peer(*device_, peer.slots() * peer.slot_bytes)) return false;
   peer_ = peer;
   slots_ = peer.slots();
   slot_bytes_ = peer.slot_bytes;
-  mapped_ = device_->mapped_peer();
   return true;
 }
 
-void FifoSender::use(DmaDevice& device) noexcept {
+bool FifoSender::use(DmaDevice& device) noexcept {
+  return reach_peer(device, slots_ * slot_bytes_);
+}
+
+bool FifoSender::reach_peer(DmaDevice& device, uint64_t slots_bytes) noexcept {
+  const std::span<std::byte> mapped = device.mapped_peer();
+  try {
+    if (mapped.empty()) staging_.resize(slots_bytes / kWindowWordBytes);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   device_ = &device;
-  mapped_ = device.mapped_peer();
+  mapped_ = mapped;
+  return true;
 }
 
 std::byte* FifoSender::staged(uint64_t position) noexcept {

@@ -45,10 +45,12 @@ class FifoSender {
   FifoSender(DmaDevice& device, uint8_t channel) noexcept;
   FifoSender(const FifoSender&) = delete;
   FifoSender& operator=(const FifoSender&) = delete;
-  /// Later requests go to this device, which gives back the completions of earlier ones, too.
-  void use(DmaDevice& device) noexcept;
+  /// Later requests go to this device, which gives back the completions of earlier ones, too. False, and
+  /// nothing has changed, when there is no memory for a copy of the slots, which a device needs that does not
+  /// map the peer's memory.
+  [[nodiscard]] bool use(DmaDevice& device) noexcept;
 
-  /// The peer's FIFO, once per window. False when there is no memory for a copy of its slots.
+  /// The peer's FIFO, once per window. False when there is no memory for it, as above.
   [[nodiscard]] bool open(const WindowAnchor& peer) noexcept;
   [[nodiscard]] bool is_open() const noexcept { return slots_ != 0; }
   [[nodiscard]] uint32_t data_bytes_max() const noexcept { return slot_bytes_ - kSlotHeaderBytes; }
@@ -94,6 +96,7 @@ class FifoSender {
   enum class What : uint8_t { kSlot, kHead, kTail };
 
   [[nodiscard]] bool has_room() noexcept;
+  [[nodiscard]] bool reach_peer(DmaDevice& device, uint64_t slots_bytes) noexcept;
   void publish() noexcept;
   void read_tail(Instant now) noexcept;
   void take_tail(uint64_t tail, Instant now) noexcept;
@@ -122,7 +125,7 @@ class FifoSender {
   uint32_t slot_bytes_ = kSlotHeaderBytes;
   WindowAnchor peer_;
   std::span<std::byte> mapped_;    // the peer's window memory, if this side may store there itself
-  std::vector<uint64_t> staging_;  // the slots as they are at the peer, or will be; not used when mapped
+  std::vector<uint64_t> staging_;  // the slots as they are at the peer, or will be; empty while mapped
   std::vector<Pending> pending_;
 
   // Positions, in order: done <= synced <= head_posted <= moved <= head.

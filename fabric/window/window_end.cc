@@ -108,13 +108,14 @@ bool WindowEnd::make_faulty(WindowFaults* faults) noexcept {
     return true;
   }
   try {
-    faulty_ = std::make_unique<FaultyDevice>(base_, faults, now_);
+    auto made = std::make_unique<FaultyDevice>(base_, faults, now_);
+    if (!sender_.use(*made)) return false;
+    faulty_ = std::move(made);
   } catch (const std::bad_alloc&) {
     return false;
   }
   device_ = faulty_.get();
   peer_.use(*device_);
-  sender_.use(*device_);
   return true;
 }
 
@@ -172,10 +173,7 @@ void WindowEnd::dispatch(const DmaCompletion& completion) noexcept {
 
 FifoPost WindowEnd::send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                          uint64_t cookie) noexcept {
-  const FifoPost post = sender_.send(destination, source, data, cookie);
-  if (post != FifoPost::kFull) return post;
-  sender_.poll(now_);
-  drain();
+  (void)slot();  // makes room, if the peer has taken a record
   return sender_.send(destination, source, data, cookie);
 }
 

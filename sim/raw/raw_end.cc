@@ -45,8 +45,8 @@ bool RawEnd::create() {
   for (Slot& slot : slots_)
     slot = {plan_.verbs.windows ? SlotState::kUnbound : SlotState::kFree, window_mr_.rkey, 0};
   source_mr_ = reg(source_memory_, adapter::Access::kRemoteRead);
-  send_cq_ = adapter.create_cq(plan_.send_wqes + 1).value();
-  recv_cq_ = adapter.create_cq(plan_.recv_wqes + kRawWindowSlots + 1).value();
+  send_cq_ = adapter.cqs().create(plan_.send_wqes + 1).value();
+  recv_cq_ = adapter.cqs().create(plan_.recv_wqes + kRawWindowSlots + 1).value();
   adapter::QpConfig config;
   config.type = plan_.type;
   config.pd = node_.pd;
@@ -112,8 +112,8 @@ void RawEnd::destroy() {
   if (qp_ == nullptr) return;
   adapter::ChannelAdapter& adapter = *node_.adapter;
   static_cast<void>(adapter.destroy_qp(qp_));
-  static_cast<void>(adapter.destroy_cq(send_cq_));
-  static_cast<void>(adapter.destroy_cq(recv_cq_));
+  static_cast<void>(adapter.cqs().destroy(send_cq_));
+  static_cast<void>(adapter.cqs().destroy(recv_cq_));
   take_memory();
   for (const Slot& slot : slots_) {
     if (plan_.verbs.windows && slot.state != SlotState::kUnbound)
@@ -154,7 +154,7 @@ adapter::PostResult RawEnd::post(adapter::SendRequest request, const Outstanding
 }
 
 uint32_t RawEnd::poll_sends(std::span<adapter::WorkCompletion> out) noexcept {
-  return node_.adapter->poll_cq(*send_cq_, out);
+  return node_.adapter->cqs().poll(*send_cq_, out);
 }
 
 std::optional<RawEnd::Outstanding> RawEnd::finish_send(uint64_t wr_id) {
@@ -171,7 +171,7 @@ std::span<std::byte> RawEnd::receive_slot(uint64_t wr_id) noexcept {
 }
 
 uint32_t RawEnd::poll_receives(std::span<adapter::WorkCompletion> out) noexcept {
-  return node_.adapter->poll_cq(*recv_cq_, out);
+  return node_.adapter->cqs().poll(*recv_cq_, out);
 }
 
 bool RawEnd::finish_receive(uint64_t wr_id) {

@@ -82,7 +82,7 @@ int RawPair::connect(Instant now) {
     return 0;
   }
   for (RawNode* node : nodes_) {
-    if (node->adapter->port_up(node->port)) continue;  // the LID is known only while the port is up
+    if (node->adapter->ports().up(node->port)) continue;  // the LID is known only while the port is up
     connect_at_ = now + kReconnectDelay;
     wake(connect_at_);
     return 0;

@@ -19,7 +19,7 @@ class RawEndnode final : public EndnodeApp {
  public:
   RawEndnode(RawNode& slot, uint32_t node, uint64_t incarnation, fabric::CellPort& port, uint64_t seed)
       : slot_(slot), random_(seed ^ (incarnation << 8 | node)), adapter_(config_of(node), random_) {
-    adapter_.attach(port);
+    adapter_.ports().attach(port);
     slot_.adapter = &adapter_;
     slot_.lid = Lid(static_cast<uint16_t>(node));
     slot_.pd = adapter_.alloc_pd().value();
@@ -51,7 +51,7 @@ class SecondPort final : public EndnodeApp {
  public:
   SecondPort(RawNode& slot, const RawNode& first, uint32_t node, fabric::CellPort& port) : slot_(slot) {
     slot_.adapter = first.adapter;
-    slot_.adapter->attach(port);
+    slot_.adapter->ports().attach(port);
     slot_.lid = Lid(static_cast<uint16_t>(node));
     slot_.pd = first.pd;
     slot_.port = 2;

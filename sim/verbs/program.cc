@@ -117,9 +117,9 @@ void Program::change_queue(Qp& qp) {
 /// refused.
 void Program::resize(Cq& cq) {
   adapter::ChannelAdapter& adapter = *cq.node->adapter;
-  const uint32_t fill = adapter.query_cq(*cq.handle).fill;
+  const uint32_t fill = adapter.cqs().query(*cq.handle).fill;
   if (fill > 1 && draw_.chance(3)) {  // sizes are rounded up to powers of two
-    if (adapter.resize_cq(*cq.handle, std::bit_floor(fill - 1)))
+    if (adapter.cqs().resize(*cq.handle, std::bit_floor(fill - 1)))
       model_.fail("a completion queue became too small for its entries");
     tally_("completion queue not resized");
     return;
@@ -128,7 +128,7 @@ void Program::resize(Cq& cq) {
   uint32_t depth = std::max(needed, draw_.between(1, 256));
   cq.depth = depth;
   if (saboteur_ != nullptr) saboteur_->on_resize(depth);
-  if (!adapter.resize_cq(*cq.handle, depth)) model_.fail("a completion queue was not resized");
+  if (!adapter.cqs().resize(*cq.handle, depth)) model_.fail("a completion queue was not resized");
   note(*cq.node, fmt::format("a completion queue has {} entries", depth));
   tally_("completion queue resized");
 }
@@ -156,7 +156,7 @@ void Program::poll_cq(Cq& cq, uint32_t at_most) {
   std::array<adapter::WorkCompletion, 32> entries;
   const std::span<adapter::WorkCompletion> room(entries.data(),
                                                 std::min<size_t>(entries.size() / 2, at_most));
-  const uint32_t polled = cq.node->adapter->poll_cq(*cq.handle, room);
+  const uint32_t polled = cq.node->adapter->cqs().poll(*cq.handle, room);
   uint32_t got = polled;
   if (saboteur_ != nullptr) got = saboteur_->on_completions(true, entries, got);
   for (uint32_t i = 0; i < got; ++i) {
@@ -165,12 +165,12 @@ void Program::poll_cq(Cq& cq, uint32_t at_most) {
     model_.completed(*cq.node, cq, entries[i]);
   }
   if (polled == room.size()) return;
-  bool told = cq.node->adapter->take_cq_notification(*cq.handle);
+  bool told = cq.node->adapter->cqs().take_notification(*cq.handle);
   if (saboteur_ != nullptr) saboteur_->on_notification(told);
   model_.polled_dry(cq, told);
   if (cq.armed != adapter::CqNotify::kOff || !polls_.chance(4)) return;
   cq.armed = polls_.chance(2) ? adapter::CqNotify::kNext : adapter::CqNotify::kSolicited;
-  cq.node->adapter->arm_cq(*cq.handle, cq.armed);
+  cq.node->adapter->cqs().arm(*cq.handle, cq.armed);
 }
 
 void Program::look(Node& node) {
@@ -180,7 +180,7 @@ void Program::look(Node& node) {
 
 void Program::poll_dry(Node& node) {
   for (auto& cq : node.cqs) {
-    while (node.adapter->query_cq(*cq->handle).fill != 0) poll_cq(*cq, 16);
+    while (node.adapter->cqs().query(*cq->handle).fill != 0) poll_cq(*cq, 16);
     poll_cq(*cq, 1);
   }
 }
@@ -206,8 +206,8 @@ void Program::before_reset(Qp& qp) {
   if (qp.srq != nullptr) poll_dry(*qp.node);
   for (Cq* cq : {qp.send_cq, qp.recv_cq}) {
     if (cq == nullptr) continue;
-    cq->node->adapter->arm_cq(*cq->handle, adapter::CqNotify::kOff);
-    static_cast<void>(cq->node->adapter->take_cq_notification(*cq->handle));
+    cq->node->adapter->cqs().arm(*cq->handle, adapter::CqNotify::kOff);
+    static_cast<void>(cq->node->adapter->cqs().take_notification(*cq->handle));
     cq->armed = adapter::CqNotify::kOff;
     cq->must_tell = false;
   }

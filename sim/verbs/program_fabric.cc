@@ -149,7 +149,7 @@ void Program::set_partitions(Node& node, uint8_t port, bool alone) {
   const std::array<uint16_t, 2> table{0xFFFF, static_cast<uint16_t>(kPartition | 0x100)};
   model_.partitions(node, port, alone);
   note(node, fmt::format("port {} has {} partitions", port, alone ? "other" : "the usual"));
-  if (!node.adapter->set_pkeys(port, alone ? alone_table : table))
+  if (!node.adapter->ports().set_pkeys(port, alone ? alone_table : table))
     model_.fail("partitions of a port were not changed");
   touched_ |= uint64_t{1} << node.place;
   tally_(alone ? "port without its partition" : "partitions of a port changed");

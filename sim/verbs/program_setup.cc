@@ -54,7 +54,7 @@ void Program::add_node(Node& node) {
     auto cq = std::make_unique<Cq>();
     cq->node = &node;
     cq->depth = draw_.pick(std::array{16U, 64U, 256U, 1024U});
-    cq->handle = node.adapter->create_cq(cq->depth).value();
+    cq->handle = node.adapter->cqs().create(cq->depth).value();
     node.cqs.push_back(std::move(cq));
   }
   const uint32_t shared = draw_.below(3);

@@ -298,7 +298,7 @@ Node& World::begin(uint32_t place) {
     model_.links().begins(link);
     ports_[link] = std::make_unique<SimPort>(fabric_.cable(link), link_random_, plan_.cell_faults,
                                              options_.saboteur, place);
-    node->adapter->attach(ports_[link]->cells(), config.nics[node->links.size()]);
+    node->adapter->ports().attach(ports_[link]->cells(), config.nics[node->links.size()]);
     node->lids.push_back(model_.links().lid(link));
     node->links.push_back(link);
   }

@@ -82,9 +82,9 @@ struct Target {
   Instant now{};
 
   Target() {
-    adapter.attach(port);
+    adapter.ports().attach(port);
     pd = adapter.alloc_pd().value();
-    cq = adapter.create_cq(256).value();
+    cq = adapter.cqs().create(256).value();
     region = adapter.memory()
                  .regions
                  .reg_mr(pd, std::span(memory).subspan(kGuard, kRegion),
@@ -178,7 +178,7 @@ struct Target {
   }
   void check() {
     std::vector<adapter::WorkCompletion> out(64);
-    while (adapter.poll_cq(*cq, out) == out.size()) {
+    while (adapter.cqs().poll(*cq, out) == out.size()) {
     }
     for (uint32_t i = 0; i < kGuard; ++i) {
       if (memory[i] != std::byte{0xAB} || memory[kGuard + kRegion + i] != std::byte{0xAB}) std::abort();

@@ -97,7 +97,7 @@ class AdapterSides {
     at.adapter->poll(now());
     std::array<adapter::WorkCompletion, 32> got;
     uint32_t count;
-    while ((count = at.adapter->poll_cq(*at.cq, got)) > 0) {
+    while ((count = at.adapter->cqs().poll(*at.cq, got)) > 0) {
       at.completions.insert(at.completions.end(), got.begin(), got.begin() + count);
     }
   }
@@ -128,9 +128,9 @@ class AdapterSides {
                                         .services = services,
                                         .direct = direct};
     side.adapter = std::make_unique<adapter::ChannelAdapter>(config, side.random);
-    side.adapter->attach(port);
+    side.adapter->ports().attach(port);
     side.pd = side.adapter->alloc_pd().value();
-    side.cq = side.adapter->create_cq(1024).value();
+    side.cq = side.adapter->cqs().create(1024).value();
     const adapter::Access all = adapter::Access::kLocalWrite | adapter::Access::kRemoteWrite |
                                 adapter::Access::kRemoteRead | adapter::Access::kRemoteAtomic |
                                 adapter::Access::kWindowBind;

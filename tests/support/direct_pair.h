@@ -99,7 +99,7 @@ class DirectPair final : public AdapterSides {
 
   /// Cells that side `index` has sent through the pipe.
   [[nodiscard]] uint64_t cells(int index) {
-    return side(index).adapter->counters().get(adapter::AdapterCounter::kCellsSent);
+    return side(index).adapter->ports().total(adapter::AdapterPortCounter::kCellsSent);
   }
   [[nodiscard]] TracedDevice& trace(int index) { return *traces_[static_cast<size_t>(index)]; }
   [[nodiscard]] fabric::WindowEnd& end(int index) { return paths[static_cast<size_t>(index)]->end(); }

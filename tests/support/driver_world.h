@@ -188,7 +188,7 @@ class DriverWorld {
     for (uint32_t i = 0; i < ports; ++i) {
       Node node;
       node.port = std::make_unique<fabric::LinkCellPort>(cable_of(nodes.size()).end(0));
-      made->attach(*node.port);
+      made->ports().attach(*node.port);
       nodes.push_back(std::move(node));
     }
     nodes[first].session_ports = std::make_unique<session::SessionPorts>(*made);

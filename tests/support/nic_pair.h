@@ -74,9 +74,9 @@ class NicPair {
       at.keys = at.adapter->use_directory(at.component);
       if (at.keys != nullptr) at.component.serve(*at.keys);
       for (size_t i = 0; i < nics; ++i)
-        at.adapter->attach(pipes[i]->end(static_cast<int>(index)), kNumbers[i]);
+        at.adapter->ports().attach(pipes[i]->end(static_cast<int>(index)), kNumbers[i]);
       at.pd = at.adapter->alloc_pd().value();
-      at.cq = at.adapter->create_cq(4096).value();
+      at.cq = at.adapter->cqs().create(4096).value();
       at.region = at.adapter->memory(kNumbers[0]).regions.reg_mr(at.pd, at.memory, kAll).value();
     }
     run(2);
@@ -208,7 +208,7 @@ class NicPair {
     if (at.component_runs && at.component.has_work()) at.component.poll();
     std::array<adapter::WorkCompletion, 32> some;
     uint32_t got = 0;
-    while ((got = at.adapter->poll_cq(*at.cq, some)) > 0)
+    while ((got = at.adapter->cqs().poll(*at.cq, some)) > 0)
       at.done.insert(at.done.end(), some.begin(), some.begin() + got);
     for (adapter::AsyncEvent event; at.adapter->next_event(event);) at.events.push_back(event.kind);
   }

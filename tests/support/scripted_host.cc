@@ -19,7 +19,7 @@ ScriptedHost::ScriptedHost(const session::AcceptorConfig& config, TransferMode m
         adapter::AdapterConfig{.guid = Guid(0x1001U + static_cast<unsigned>(i)),
                                .number = static_cast<uint8_t>(i + 1)},
         randoms_[i]);
-    adapters[i]->attach(pipe.end(i));
+    adapters[i]->ports().attach(pipe.end(i));
   }
   ports = std::make_unique<session::SessionPorts>(*adapters[1]);
   acceptor = std::make_unique<session::SessionAcceptor>(config, *ports, randoms_[1]);

@@ -86,7 +86,7 @@ SessionPair::SessionPair(const SessionPairOptions& with)
 void SessionPair::make_host() {
   adapters_[0] = std::make_unique<adapter::ChannelAdapter>(
       adapter::AdapterConfig{.guid = Guid(0x1001), .number = 1}, randoms_[0]);
-  adapters_[0]->attach(port(0));
+  adapters_[0]->ports().attach(port(0));
   ports_[0] = std::make_unique<session::SessionPorts>(*adapters_[0]);
   host_ = session::NetdevSession::make(options.host, *ports_[0], randoms_[0]);
   host_->set_events(&host_events);
@@ -95,7 +95,7 @@ void SessionPair::make_host() {
 void SessionPair::make_unit() {
   adapters_[1] = std::make_unique<adapter::ChannelAdapter>(
       adapter::AdapterConfig{.guid = Guid(0x1002), .number = 2}, randoms_[1]);
-  adapters_[1]->attach(port(1));
+  adapters_[1]->ports().attach(port(1));
   ports_[1] = std::make_unique<session::SessionPorts>(*adapters_[1]);
   acceptor_ = std::make_unique<session::SessionAcceptor>(options.unit, *ports_[1], randoms_[1]);
   acceptor_->set_events(&unit_events);

@@ -63,8 +63,19 @@ class AdaptersTest(ProgramCase):
         return sum(self.counter(name, f"adapter.{counter}") for name in ("alice", "bob")
                    for counter in ("ways_taken", "ways_followed"))
 
+    def expect_port(self, used, other):
+        """Messages leave bob by one port, and its counters alone tell so."""
+        before = [self.counter("bob", f"adapter.port.{port}.cells_sent") for port in (used, other)]
+        self.flows()
+        after = [self.counter("bob", f"adapter.port.{port}.cells_sent") for port in (used, other)]
+        self.assertGreater(after[0] - before[0], 10)
+        self.assertLess(after[1] - before[1], 10)
+
     def through_cuts(self, first, second):
         """Both ends leave their first adapter, then their second."""
+        harness.wait_for(lambda: {"alice", "bob"} <= set(self.nodes()), "both to join")
+        self.flows()
+        self.expect_port(used=1, other=2)
         self.cut_in_turn("bob", "bob.2", "alice", "alice.2")
         self.assertGreaterEqual(self.moves(), 6)
         self.assertGreaterEqual(self.counter("alice", "keys.handed_over"), 1)

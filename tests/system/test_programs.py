@@ -90,7 +90,7 @@ class ProgramsTest(ProgramCase):
         self.assertEqual(code, 0, errors)
         counters = json.loads(out)["counters"]
         self.assertTrue(all(name.startswith("alice.") for name in counters))
-        for name in ("alice.adapter.cells_sent", "alice.qp.0.messages_sent", "alice.qp.0.messages_received", "alice.qps"):
+        for name in ("alice.adapter.port.1.cells_sent", "alice.qp.0.messages_sent", "alice.qp.0.messages_received", "alice.qps"):
             self.assertGreater(counters[name], 0, name)
         os.kill(server.pid, signal.SIGSTOP)
         try:

@@ -156,8 +156,9 @@ class PreloadTest(StockCase):
         found = self.run_stock("cat", f"{port}/state", f"{port}/link_layer", f"{port}/counters/port_rcv_packets",
                                WEFT_SYSFS=str(root))
         self.assertRegex(found.stdout, r"^4: ACTIVE\nInfiniBand\n\d+\n$", found.stderr)
-        more = self.run_stock("cat", f"{port}/hw_counters/qp_errors", f"{port}/gid_attrs/types/0", WEFT_SYSFS=str(root))
-        self.assertEqual(more.stdout, "0\nIB/RoCE v1\n", more.stderr)
+        more = self.run_stock("cat", "/sys/class/infiniband/weft0/hw_counters/qp_errors", f"{port}/hw_counters/downs",
+                              f"{port}/gid_attrs/types/0", WEFT_SYSFS=str(root))
+        self.assertEqual(more.stdout, "0\n0\nIB/RoCE v1\n", more.stderr)
         listed = self.run_stock("ls", "/sys/class/infiniband", WEFT_SYSFS=str(root))
         self.assertEqual(listed.stdout, "weft0\n", listed.stderr)
 
@@ -175,6 +176,13 @@ class PreloadTest(StockCase):
         wrong = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
         self.assertEqual((done.returncode, wrong, done.stderr), (0, [], ""), done.stdout)
         self.assertGreater(done.stdout.count("ok "), 40)
+
+    def test_each_port_shows_its_own_counters(self):
+        root = self.path / "sys"
+        root.mkdir(mode=0o700)
+        done = self.run_stock(str(harness.BIN.parent / "tests" / "preload_probe"), "two-ports", WEFT_SYSFS=str(root), WEFT_ADAPTERS="2")
+        wrong = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+        self.assertEqual((done.returncode, wrong), (0, []), done.stdout + done.stderr)
 
     def test_no_device_of_the_kernel_is_asked_for(self):
         code = "import socket\ntry: socket.socket(16, socket.SOCK_RAW, 20)\nexcept OSError as e: print(e.errno)"

@@ -15,6 +15,7 @@
 #include "base/command_line.h"
 #include "base/environment.h"
 #include "fabric/carrier/curve_keys.h"
+#include "node/limits.h"
 #include "tools/commands/command.h"
 #include "tools/fault/fault_control.h"
 #include "tools/launch/listen_wait.h"
@@ -29,8 +30,6 @@ namespace {
 
 /// Directory for programs that join a switch of another machine. No fabric can have this name.
 constexpr std::string_view kRemoteDir = ".remote";
-
-constexpr uint32_t kAdaptersMax = 4;
 
 /// Limit for questions to a switch, so that one that does not answer does not delay the program.
 constexpr Duration kFaultsTimeout = std::chrono::milliseconds(200);
@@ -231,7 +230,7 @@ void add_options(CommandLine& line, RunOptions& options) {
             "RC to programs of this machine that have it too goes through memory, not through the switch");
   line.text("direct-file", "PATH:SIDE", options.direct_file,
             "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
-  line.number("adapters", "N", options.adapters, 1, kAdaptersMax,
+  line.number("adapters", "N", options.adapters, 1, node::kLinksMax,
               "the program's computer joins by N adapters, each with a port and a LID of its own (1)");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");
   line.text("switch-key", "FILE", options.switch_key, "with tcp://: the switch's public key");

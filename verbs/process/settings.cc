@@ -13,6 +13,7 @@
 #include "base/parse_number.h"
 #include "base/words.h"
 #include "fabric/carrier/link_connect.h"
+#include "node/limits.h"
 
 namespace weft::verbs {
 namespace {
@@ -66,11 +67,11 @@ Status read_direct_file(Settings& out) {
 Status read_adapters(Settings& out) {
   const std::string text = environment_variable("WEFT_ADAPTERS");
   if (text.find(':') == std::string::npos)
-    return read_number<uint8_t>("WEFT_ADAPTERS", 10, 1, kAdaptersMax, out.adapters);
+    return read_number<uint8_t>("WEFT_ADAPTERS", 10, 1, node::kLinksMax, out.adapters);
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, ',');) out.more_endpoints.push_back(word);
-  if (out.more_endpoints.size() >= kAdaptersMax)
-    return Error{fmt::format("WEFT_ADAPTERS={}: at most {} adapters", printable(text), kAdaptersMax)};
+  if (out.more_endpoints.size() >= node::kLinksMax)
+    return Error{fmt::format("WEFT_ADAPTERS={}: at most {} adapters", printable(text), node::kLinksMax)};
   out.adapters = static_cast<uint8_t>(out.more_endpoints.size() + 1);
   return {};
 }

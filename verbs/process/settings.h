@@ -36,9 +36,6 @@ struct Settings {
 /// Fails with one line that names the variable.
 Result<Settings> read_settings();
 
-/// NICs of a program, and of the computers of `weft run --adapters`.
-inline constexpr uint8_t kAdaptersMax = 4;
-
 /// Name of the device, the same before and after joining.
 [[nodiscard]] std::string device_name();
 

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "adapter/counters.h"
+#include "adapter/port.h"
 #include "base/clock.h"
 #include "base/private_files.h"
 #include "base/process_limits.h"
@@ -31,6 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using adapter::AdapterCounter;
+using adapter::AdapterPortCounter;
 
 /// Writes a file atomically, because readers and other writing threads may come at any time.
 bool put(const fs::path& file, std::string_view text) {
@@ -61,44 +63,48 @@ std::string gid_text(const ibv_gid& gid) {
   return out;
 }
 
-/// Cells that passed the link: `all` without those between two QPs of this adapter. `looped` is read first,
-/// so the difference is never negative.
-uint64_t on_link(const hca::Device& device, AdapterCounter all, AdapterCounter looped) noexcept {
-  const uint64_t inside = device.count(looped);
-  return device.count(all) - inside;
+/// Cells that passed the link: `all` without those between two QPs of the port. `looped` is read first, so
+/// the difference is never negative.
+uint64_t on_link(const hca::Device& device, uint8_t port, AdapterPortCounter all,
+                 AdapterPortCounter looped) noexcept {
+  const uint64_t inside = device.count(port, looped);
+  return device.count(port, all) - inside;
 }
 
 /// A counter of a port under its InfiniBand name. A packet of these counters is a cell here; data is counted
 /// in units of four bytes.
-struct PortCounter {
+struct NamedCounter {
   const char* name;
-  uint64_t (*value)(const hca::Device& device);
+  uint64_t (*value)(const hca::Device& device, uint8_t port);
 };
 constexpr uint64_t kDataUnitBytes = 4;
-constexpr std::array<PortCounter, 7> kCounters{{
+constexpr std::array<NamedCounter, 7> kCounters{{
     {"port_xmit_packets",
-     [](const hca::Device& device) {
-       return on_link(device, AdapterCounter::kCellsSent, AdapterCounter::kCellsLooped);
+     [](const hca::Device& device, uint8_t port) {
+       return on_link(device, port, AdapterPortCounter::kCellsSent, AdapterPortCounter::kCellsLooped);
      }},
     {"port_rcv_packets",
-     [](const hca::Device& device) {
-       return on_link(device, AdapterCounter::kCellsReceived, AdapterCounter::kCellsLooped);
+     [](const hca::Device& device, uint8_t port) {
+       return on_link(device, port, AdapterPortCounter::kCellsReceived, AdapterPortCounter::kCellsLooped);
      }},
     {"port_xmit_data",
-     [](const hca::Device& device) {
-       return on_link(device, AdapterCounter::kBytesSent, AdapterCounter::kBytesLooped) / kDataUnitBytes;
+     [](const hca::Device& device, uint8_t port) {
+       return on_link(device, port, AdapterPortCounter::kBytesSent, AdapterPortCounter::kBytesLooped) /
+              kDataUnitBytes;
      }},
     {"port_rcv_data",
-     [](const hca::Device& device) {
-       return on_link(device, AdapterCounter::kBytesReceived, AdapterCounter::kBytesLooped) / kDataUnitBytes;
+     [](const hca::Device& device, uint8_t port) {
+       return on_link(device, port, AdapterPortCounter::kBytesReceived, AdapterPortCounter::kBytesLooped) /
+              kDataUnitBytes;
      }},
-    {"port_rcv_errors",
-     [](const hca::Device& device) {
-       return device.bad_cells() + device.count(AdapterCounter::kDropSegment);
-     }},
+    {"port_rcv_errors", [](const hca::Device& device,
+                           uint8_t port) { return device.count(port, AdapterPortCounter::kBadCells); }},
     {"port_rcv_constraint_errors",
-     [](const hca::Device& device) { return device.count(AdapterCounter::kDropPkey); }},
-    {"link_downed", [](const hca::Device& device) { return device.count(AdapterCounter::kPortDowns); }},
+     [](const hca::Device& device, uint8_t port) {
+       return device.count(port, AdapterPortCounter::kOtherPartition);
+     }},
+    {"link_downed",
+     [](const hca::Device& device, uint8_t port) { return device.count(port, AdapterPortCounter::kDowns); }},
 }};
 
 /// How long written counters count as current: programs that look for a device read many of its files at
@@ -154,18 +160,24 @@ bool put_port(ProcessNode& node, uint8_t number, const fs::path& port) {
          put(port / "pkeys/0", fmt::format("{:#06x}", pkey_at(node, number, 0)));
 }
 
-/// Writes the counters that have an InfiniBand name, and all counters of the adapter by their own names. With
-/// several ports, they are those of all together.
-bool put_counters(ProcessNode& node, const fs::path& port) {
-  constexpr CounterNames<AdapterCounter> kNames = counter_labels(AdapterCounter{});
+/// Writes all counters of the enum E by their own names. `value(counter)` reads one.
+template <class E, class Value>
+bool put_counters(const fs::path& folder, Value&& value) {
+  constexpr CounterNames<E> kNames = counter_labels(E{});
   bool put_all = true;
-  for (const PortCounter& counter : kCounters)
-    put_all &= put(port / "counters" / counter.name, fmt::format("{}", counter.value(node.device())));
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    const auto counter = static_cast<AdapterCounter>(i);
-    put_all &= put(port / "hw_counters" / kNames[i], fmt::format("{}", node.device().count(counter)));
-  }
+  for (size_t i = 0; i < kNames.size(); ++i)
+    put_all &= put(folder / kNames[i], fmt::format("{}", value(static_cast<E>(i))));
   return put_all;
+}
+
+/// Those of a port have an InfiniBand name, or their own.
+bool put_port_counters(const hca::Device& device, uint8_t number, const fs::path& port) {
+  bool put_all = true;
+  for (const NamedCounter& counter : kCounters)
+    put_all &= put(port / "counters" / counter.name, fmt::format("{}", counter.value(device, number)));
+  return put_all && put_counters<AdapterPortCounter>(port / "hw_counters", [&](AdapterPortCounter counter) {
+           return device.count(number, counter);
+         });
 }
 
 /// The tree written last. A child after fork() has another node and gets another tree.
@@ -202,9 +214,14 @@ bool write_system_tree(ProcessNode& node, const std::string& root) {
   } else if (now < last.fresh_until) {
     return true;
   }
-  for (uint32_t i = 1; i <= node.device().ports(); ++i) {
+  const hca::Device& device = node.device();
+  if (!put_counters<AdapterCounter>(ports.parent_path() / "hw_counters",
+                                    [&](AdapterCounter counter) { return device.count(counter); }))
+    return false;
+  for (uint32_t i = 1; i <= device.ports(); ++i) {
     const fs::path port = ports / std::to_string(i);
-    if (!put_counters(node, port) || !put_port(node, static_cast<uint8_t>(i), port)) return false;
+    const auto number = static_cast<uint8_t>(i);
+    if (!put_port_counters(device, number, port) || !put_port(node, number, port)) return false;
   }
   last.fresh_until = now + kFreshFor;
   return true;

@@ -193,29 +193,34 @@ uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<P
 }
 
 void DirectRequester::access_ended(QueuePair& qp, uint32_t low, fabric::DmaStatus status) noexcept {
-  DirectQp& direct = direct_of(qp);
-  --direct.accesses;
+  --direct_of(qp).accesses;
   uint64_t place = 0;
   if (!place_from(qp, low, place)) return;
+  part_moved(qp, place, status);
+  engine_.schedule.want_send(qp);  // there is room, and records may have waited for the last access
+}
+
+/// An access of the request in `place` has ended.
+void DirectRequester::part_moved(QueuePair& qp, uint64_t place, fabric::DmaStatus status) noexcept {
+  DirectQp& direct = direct_of(qp);
   DirectMessage& message = direct.message(place);
   SendWqe& wqe = qp.sq.at(place);
   --message.accesses;
   if (wqe.done) return;                                // it has failed
   if (status == fabric::DmaStatus::kPeerGone) return;  // window_ended() follows
-  if (status != fabric::DmaStatus::kGood) {
-    // Memory of the peer that is not there: only its owner can tell what follows.
-    const bool no_memory = status == fabric::DmaStatus::kNoMemory;
-    if (!no_memory && message.dma_failures++ >= qp.attr.retry_count)
-      return fail(qp, place, {Reason::kWindowFailed});
-    if (no_memory) message.way = DirectWay::kRecords;
-    message.posted = message.moved = false;
-    wqe.cut = 0;
-    direct.next = std::min(direct.next, place);
-  } else if (message.posted && message.accesses == 0) {
+  if (status == fabric::DmaStatus::kGood) {
+    if (!message.posted || message.accesses != 0) return;
     wqe.done = true;
-    completer_.retire(qp);
+    return completer_.retire(qp);
   }
-  engine_.schedule.want_send(qp);
+  // Memory of the peer that is not there: only its owner can tell what follows.
+  const bool no_memory = status == fabric::DmaStatus::kNoMemory;
+  if (!no_memory && message.dma_failures++ >= qp.attr.retry_count)
+    return fail(qp, place, {Reason::kWindowFailed});
+  if (no_memory) message.way = DirectWay::kRecords;
+  message.posted = message.moved = false;
+  wqe.cut = 0;
+  direct.next = std::min(direct.next, place);
 }
 
 // ---- records --------------------
@@ -387,7 +392,7 @@ void DirectRequester::made_progress(QueuePair& qp) noexcept {
   qp.tx.progress_at = engine_.now;
   qp.tx.rnr_retries = 0;
   completer_.retire(qp);
-  engine_.schedule.want_send(qp);  // it goes on, or a request that has failed was the next one to complete
+  if (has_work(qp)) engine_.schedule.want_send(qp);
 }
 
 bool DirectRequester::find_numbered(QueuePair& qp, uint32_t number, uint64_t& place) const noexcept {
@@ -498,7 +503,6 @@ void DirectRequester::fail(QueuePair& qp, uint64_t place, const SendFault& fault
   qp.sq.started = place + 1;
   direct_of(qp).next = std::min(direct_of(qp).next, qp.sq.started);  // earlier ones may have to go again
   completer_.retire(qp);
-  engine_.schedule.want_send(qp);  // the peer hears of a QP that has ended
 }
 
 // ---- time --------------------

@@ -73,6 +73,7 @@ class DirectRequester {
   [[nodiscard]] WindowRecord record_of(const QueuePair& qp, uint64_t place) const noexcept;
   [[nodiscard]] uint32_t find_pieces(QueuePair& qp, uint64_t place, std::span<Piece> out) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept;
+  void part_moved(QueuePair& qp, uint64_t place, fabric::DmaStatus status) noexcept;
   void number(QueuePair& qp, uint64_t place) noexcept;
   void pass_on(QueuePair& qp, uint64_t place) noexcept;
   void answer(QueuePair& qp, uint64_t place) noexcept;

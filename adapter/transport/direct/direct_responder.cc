@@ -243,7 +243,7 @@ void DirectResponder::record_lost(QueuePair& qp, bool response) noexcept {
   direct.owes_ready = direct.owes_ack = true;
   direct.owes_nak |= ended ? refused : direct.pausing;
   direct.told_gone = false;
-  engine_.schedule.want_send(qp);
+  engine_.schedule.want_send(qp);  // it owes them again, also if it has ended before
 }
 
 /// A QP that has failed is silent from now on: its peer need not wait for answers.

@@ -195,7 +195,6 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
   if (responder_.pay(qp)) {
     steps = requester_.run(qp, budget);
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
-    if (!qp.abilities().receive) (void)responder_.pay(qp);  // it has failed in between
   }
   peer.path->end().flush();
   (void)collect(peer);

@@ -35,6 +35,8 @@ class DirectService final : public Service {
   void on_timer(QueuePair& qp) noexcept override { requester_.on_timer(qp); }
   void drain(QueuePair& qp) noexcept override { completer_.retire(qp); }
   void stop_moving(QueuePair& qp) noexcept override;
+  /// The QP's next turn tells its peer.
+  void entered_error(QueuePair& qp) noexcept override { engine_.schedule.want_send(qp); }
   void forget(QueuePair& qp) noexcept override;
   void modified(QueuePair& qp) noexcept override;
   uint32_t acknowledge(QueuePair& qp, bool& done) noexcept override;

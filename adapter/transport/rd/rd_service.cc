@@ -11,8 +11,8 @@
 #include <bit>
 #include <utility>
 
-#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/rnr_timer.h"
 
@@ -293,7 +293,8 @@ ResponderFault RdService::take_message(QueuePair& qp, const CellView& cell) noex
   if (wants_wqe && qp.rq->empty()) return ResponderFault::kNoRecvWqe;
   if (wants_wqe) packet.wqe = qp.rq->next();
   fault = placement_.place(qp, packet, 0, cell.payload);
-  if (fault == ResponderFault::kAwaitsKey) (void)engine_.questions->wait(qp, cell, packet.rkey.value());
+  if (fault == ResponderFault::kAwaitsKey)
+    (void)engine_.several_nics->questions.wait(qp, cell, packet.rkey.value());
   if (fault == ResponderFault::kNone) fault = placement_.finish(qp, packet);
   if (fault != ResponderFault::kNone) return fault;
   if (!packet.fills_wqe && !packet.has_imm) return ResponderFault::kNone;
@@ -334,7 +335,7 @@ uint32_t RdService::run_turn() noexcept {
     RdContext& context = contexts_[number];
     acks_due_.pop();
     acks_due_.push(number);  // behind the others until its answer has left
-    const AdapterPort& port = *engine_.ports[context.port - 1U];
+    AdapterPort& port = *engine_.ports[context.port - 1U];
     if (!port.up() && !port.has(context.remote)) continue;
     const VirtualLane vl = port.lane_of(context.ack_sl);
     const Outlet outlet{&port.way_to(context.remote),
@@ -344,9 +345,9 @@ uint32_t RdService::run_turn() noexcept {
     if (writer_.send_ack(outlet, context.ack, {}) != CellSent::kYes) continue;
     context.ack_due = false;
     acks_due_.pop_back();
+    engine_.count_sent(port, 1);
     ++sent;
   }
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
   return sent;
 }
 

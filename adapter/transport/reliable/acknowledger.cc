@@ -53,7 +53,7 @@ uint32_t Acknowledger::run(QueuePair& qp, bool& done) noexcept {
     if (rx.highest == 0) rx.packets.rest(engine_.rx_chunks);  // every packet is executed and reported
     debt.settle();
   }
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  engine_.count_sent(engine_.port_of(qp), sent);
   return sent;
 }
 

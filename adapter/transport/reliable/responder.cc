@@ -13,8 +13,8 @@
 #include <bit>
 #include <cstring>
 
-#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/reliable/acknowledger.h"
 #include "adapter/transport/responder_faults.h"
@@ -480,7 +480,7 @@ void Responder::repeat_read(QueuePair& qp, const CellView& cell) noexcept {
   ResponderFault fault = placement_.check_operation(qp, cell);
   if (fault == ResponderFault::kNone) fault = read_job(qp, cell, job);
   if (fault == ResponderFault::kAwaitsKey) {
-    (void)engine_.questions->wait(qp, cell, job.source_key.value());
+    (void)engine_.several_nics->questions.wait(qp, cell, job.source_key.value());
     return;
   }
   if (fault != ResponderFault::kNone) return placement_.count(qp, fault);
@@ -590,7 +590,7 @@ uint32_t Responder::send_reads(QueuePair& qp, uint32_t budget, bool& blocked) no
   qp.answers = !rx.reads.empty();
   if (!qp.answers && qp.abilities().receive) answer_after_reads(qp);
   qp.counters.add(QpCounter::kCellsSent, sent);
-  engine_.counters.add(AdapterCounter::kCellsSent, sent);
+  engine_.count_sent(engine_.port_of(qp), sent);
   return sent;
 }
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "adapter/key_questions.h"
 #include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/delivery.h"
 #include "adapter/transport/reliable/acknowledger.h"
 #include "adapter/transport/reliable/responder.h"
@@ -32,7 +32,7 @@ void Responder::give_back_memory(QueuePair& qp, Psn psn) noexcept {
 /// The NIC does not know the key. The cell is kept elsewhere, and here it has not come (KeyQuestions).
 Responder::Step Responder::wait_for_key(Arrival& arrival, Rkey key) noexcept {
   if (arrival.packet.seen == 0) undo_open(arrival);
-  (void)engine_.questions->wait(arrival.qp, arrival.cell, key.value());
+  (void)engine_.several_nics->questions.wait(arrival.qp, arrival.cell, key.value());
   return Step::kDone;
 }
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "adapter/key_questions.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/delivery.h"
 #include "messages/ipv6_frame.h"
 
@@ -99,7 +99,7 @@ void UnreliableResponder::take_connected(QueuePair& qp, const CellView& cell) no
   if (fault == ResponderFault::kNone && cell.has(kCellLast)) fault = finish_packet(qp, cell);
   if (fault == ResponderFault::kNone) return;
   if (fault == ResponderFault::kAwaitsKey) {
-    if (!engine_.questions->wait(qp, cell, packet.rkey.value())) abandon(qp, 1);
+    if (!engine_.several_nics->questions.wait(qp, cell, packet.rkey.value())) abandon(qp, 1);
     return;
   }
   placement_.refuse(qp, packet, fault, begin + cell.payload.size());

@@ -56,7 +56,7 @@ class Bypass : public ::testing::Test {
   }
   uint64_t take(int side) {
     std::array<WorkCompletion, kBatch> got;
-    const uint32_t count = sides.side(side).adapter->poll_cq(*sides.side(side).cq, got);
+    const uint32_t count = sides.side(side).adapter->cqs().poll(*sides.side(side).cq, got);
     for (uint32_t i = 0; i < count; ++i) bad += got[i].status != WcStatus::kSuccess ? 1U : 0U;
     return count;
   }

@@ -161,7 +161,7 @@ TEST(NtbApi, NTB_API_01_one_client_has_the_same_result_over_cells_and_over_a_win
   EXPECT_EQ(std::get<1>(over_cells.sent.back()), WcStatus::kFlushed);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(window.cells(i), 0U) << "all of it went over the window";
-    EXPECT_GT(cells.side(i).adapter->counters().get(AdapterCounter::kCellsSent), 0U);
+    EXPECT_GT(cells.side(i).adapter->ports().total(AdapterPortCounter::kCellsSent), 0U);
   }
 }
 
@@ -194,7 +194,7 @@ TEST_F(NtbService, NTB_QUEUE_01_each_context_has_queues_of_its_own_that_are_serv
     std::array<QpConfig, 2> configs{};
     for (int i = 0; i < 2; ++i) {
       const auto at = static_cast<size_t>(i);
-      cqs[context][at] = pair.side(i).adapter->create_cq(64).value();
+      cqs[context][at] = pair.side(i).adapter->cqs().create(64).value();
       configs[at].send_cq = configs[at].recv_cq = cqs[context][at];
       qps[context][at] = pair.make_qp(i, configs[at]);
     }
@@ -220,7 +220,7 @@ TEST_F(NtbService, NTB_QUEUE_01_each_context_has_queues_of_its_own_that_are_serv
   for (uint32_t context = 0; context < 2; ++context) {
     for (size_t side = 0; side < 2; ++side) {
       std::array<WorkCompletion, 16> got;
-      ASSERT_EQ(pair.sides[side].adapter->poll_cq(*cqs[context][side], got), 6U);
+      ASSERT_EQ(pair.sides[side].adapter->cqs().poll(*cqs[context][side], got), 6U);
       for (uint32_t i = 0; i < 6; ++i) EXPECT_EQ(got[i].wr_id, 100 * (context + 1) + i) << "in order";
     }
     for (uint32_t i = 0; i < 6; ++i) {

@@ -93,11 +93,11 @@ TEST_F(PushChan, PUSH_CHAN_03_unacknowledged_completes_when_sent) {
     pair.pipe.set_room(0, 0);
     std::array<WorkCompletion, 4> got;
     for (int i = 0; i < 10; ++i) pair.side(0).adapter->poll(pair.clock.now());
-    EXPECT_EQ(pair.side(0).adapter->poll_cq(*pair.side(0).cq, got), 0U);
+    EXPECT_EQ(pair.side(0).adapter->cqs().poll(*pair.side(0).cq, got), 0U);
     pair.pipe.set_room(0, UINT32_MAX);
     // The receiver is stalled: the test does not poll it, and it has no receive WQE.
     for (int i = 0; i < 10; ++i) pair.side(0).adapter->poll(pair.clock.now());
-    ASSERT_EQ(pair.side(0).adapter->poll_cq(*pair.side(0).cq, got), 1U);
+    ASSERT_EQ(pair.side(0).adapter->cqs().poll(*pair.side(0).cq, got), 1U);
     EXPECT_EQ(got[0].status, WcStatus::kSuccess);
     pair.run();
     EXPECT_EQ(pair.pipe.sent_by(0).size(), cells);

@@ -33,7 +33,7 @@ struct AdapterEnd {
     adapter = &owner;
     memory.assign(kMemoryBytes, std::byte{0});
     pd = owner.alloc_pd().value();
-    cq = owner.create_cq(64).value();
+    cq = owner.cqs().create(64).value();
     region = owner.memory()
                  .regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
                  .value();
@@ -71,7 +71,7 @@ class HcaAndTca : public ::testing::Test {
       tca.poll(clock.now());
       for (AdapterEnd& end : ends) {
         std::array<WorkCompletion, 8> got;
-        const uint32_t count = end.adapter->poll_cq(*end.cq, got);
+        const uint32_t count = end.adapter->cqs().poll(*end.cq, got);
         end.completions.insert(end.completions.end(), got.begin(), got.begin() + count);
       }
       clock.advance(std::chrono::microseconds(10));

@@ -241,10 +241,10 @@ TEST_F(PushWq, PUSH_WQ_06_life_cycle_by_the_verbs_alone) {
   }
   // No work is left that would keep the completion queue or the protection domain alive.
   for (int i = 0; i < 2; ++i) {
-    EXPECT_TRUE(adapter(i).destroy_cq(pair.side(i).cq).ok());
+    EXPECT_TRUE(adapter(i).cqs().destroy(pair.side(i).cq).ok());
     EXPECT_TRUE(adapter(i).memory().regions.dereg_mr(pair.side(i).region.lkey).ok());
     EXPECT_TRUE(adapter(i).dealloc_pd(pair.side(i).pd).ok());
-    pair.side(i).cq = adapter(i).create_cq(8).value();
+    pair.side(i).cq = adapter(i).cqs().create(8).value();
   }
 }
 

@@ -361,7 +361,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
   for (Sge& bad : segments) {
     const Sge good = std::exchange(bad, Sge{bad.addr, bad.length, Lkey(0x1234)});
     ASSERT_EQ(post(5, segments), PostResult::kOk);
-    EXPECT_TRUE(side.adapter->query_cq(*side.cq).fill == 0);
+    EXPECT_TRUE(side.adapter->cqs().query(*side.cq).fill == 0);
     pair_.run(20);
     EXPECT_EQ(side.completions.back().wr_id, 5U);
     EXPECT_EQ(last_status(), WcStatus::kLocalProtection);

@@ -75,7 +75,7 @@ class TwoSwitchesApart : public AdapterSides {
     }
     for (const int end : {0, 1}) {
       add_side(fabrics[0]->lend(static_cast<uint32_t>(end)));
-      side(end).adapter->attach(fabrics[1]->lend(static_cast<uint32_t>(end)));
+      side(end).adapter->ports().attach(fabrics[1]->lend(static_cast<uint32_t>(end)));
     }
     run(2);
   }

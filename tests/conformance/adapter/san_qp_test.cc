@@ -100,9 +100,9 @@ TEST_F(SanQp, SAN_QP_03_a_qp_belongs_to_one_adapter) {
   EXPECT_FALSE(other.create_qp(shared).ok());
   std::swap(shared.send_cq, shared.recv_cq);
   EXPECT_FALSE(other.create_qp(shared).ok());
-  CompletionQueue* idle = adapter().create_cq(8).value();
-  EXPECT_FALSE(other.destroy_cq(idle).ok());
-  EXPECT_TRUE(adapter().destroy_cq(idle).ok());
+  CompletionQueue* idle = adapter().cqs().create(8).value();
+  EXPECT_FALSE(other.cqs().destroy(idle).ok());
+  EXPECT_TRUE(adapter().cqs().destroy(idle).ok());
   // The refused calls have changed nothing.
   EXPECT_EQ(adapter().query_qp(*qps[0]).state, QpState::kRts);
   ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {theirs}), PostResult::kOk);
@@ -192,7 +192,7 @@ TEST_F(SanQp, SAN_QP_06_thousands_of_qps) {
 
 TEST_F(SanQp, SAN_CQ_01_one_queue_for_several_qps) {
   covers("SAN-CQ-01");
-  CompletionQueue* shared = adapter().create_cq(8).value();
+  CompletionQueue* shared = adapter().cqs().create(8).value();
   const QpConfig config{.send_cq = shared, .recv_cq = shared};
   QueuePair* from[2];
   std::set<uint32_t> numbers;
@@ -206,18 +206,18 @@ TEST_F(SanQp, SAN_CQ_01_one_queue_for_several_qps) {
       ASSERT_EQ(pair.post_recv(1, *to, 7, {pair.side(1).sge(0, 64)}), PostResult::kOk);
     }
   }
-  EXPECT_EQ(adapter().query_cq(*shared).depth, 8U);
-  EXPECT_EQ(adapter().query_cq(*shared).fill, 0U);
+  EXPECT_EQ(adapter().cqs().query(*shared).depth, 8U);
+  EXPECT_EQ(adapter().cqs().query(*shared).fill, 0U);
   for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send(*from[i % 2], pair.side(0).sge(0, 64), i), PostResult::kOk);
   pair.run(20);
-  EXPECT_EQ(adapter().query_cq(*shared).fill, 4U);
+  EXPECT_EQ(adapter().cqs().query(*shared).fill, 4U);
   std::array<WorkCompletion, 3> got;
-  ASSERT_EQ(adapter().poll_cq(*shared, got), 3U);
-  EXPECT_EQ(adapter().query_cq(*shared).fill, 1U);
+  ASSERT_EQ(adapter().cqs().poll(*shared, got), 3U);
+  EXPECT_EQ(adapter().cqs().query(*shared).fill, 1U);
   std::set<uint32_t> seen;
   for (const WorkCompletion& done : got) seen.insert(done.qpn.value());
   EXPECT_EQ(seen, numbers);
-  EXPECT_FALSE(adapter().destroy_cq(shared).ok()) << "QPs complete there";
+  EXPECT_FALSE(adapter().cqs().destroy(shared).ok()) << "QPs complete there";
 }
 
 }  // namespace

@@ -385,7 +385,7 @@ TEST_F(SanXport, TPT_XPORT_01_rc_is_tied_to_one_peer_and_ud_is_connectionless_an
     post(*ud, 0, 32, lid, {.lid = Lid(lid), .qpn = Qpn(0x222), .qkey = AdapterPair::kQkey});
     adapter().poll(pair.clock.now());
     std::array<WorkCompletion, 2> got;
-    ASSERT_EQ(adapter().poll_cq(*pair.side(0).cq, got), 1U);
+    ASSERT_EQ(adapter().cqs().poll(*pair.side(0).cq, got), 1U);
     EXPECT_EQ(got[0].status, WcStatus::kSuccess) << "sent, whatever becomes of it";
   }
   EXPECT_EQ(pair.pipe.sent_by(0, Opcode::kUdSend).size(), 50U);

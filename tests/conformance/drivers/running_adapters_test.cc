@@ -44,7 +44,7 @@ struct End {
   [[nodiscard]] ChannelAdapter& adapter() { return node->adapter(); }
   void open() {
     pd = adapter().alloc_pd().value();
-    cq = adapter().create_cq(64).value();
+    cq = adapter().cqs().create(64).value();
     region = adapter()
                  .memory()
                  .regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead)
@@ -102,7 +102,7 @@ class RunningAdapters : public ::testing::Test {
       for (End& end : ends) {
         end.node->poll(clock.now());
         std::array<WorkCompletion, 8> got;
-        const uint32_t count = end.cq == nullptr ? 0 : end.adapter().poll_cq(*end.cq, got);
+        const uint32_t count = end.cq == nullptr ? 0 : end.adapter().cqs().poll(*end.cq, got);
         end.completions.insert(end.completions.end(), got.begin(), got.begin() + count);
       }
       box->poll(clock.now());
@@ -219,7 +219,7 @@ TEST_F(RunningAdapters, what_a_driver_half_posts_leaves_in_the_same_turn) {
   box->poll(clock.now());
   there.node->poll(clock.now());
   std::array<WorkCompletion, 2> got;
-  ASSERT_EQ(there.adapter().poll_cq(*there.cq, got), 1U) << "without another turn of the sender";
+  ASSERT_EQ(there.adapter().cqs().poll(*there.cq, got), 1U) << "without another turn of the sender";
   EXPECT_EQ(got[0].wr_id, 2U);
   EXPECT_EQ(got[0].status, WcStatus::kSuccess);
 }

@@ -35,7 +35,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
   adapter::CompletionQueue* cq = nullptr;
   adapter::QueuePair* qp = nullptr;
   EXPECT_TRUE(counts([&] { pd = adapter().alloc_pd().value(); }));
-  EXPECT_TRUE(counts([&] { cq = adapter().create_cq(8).value(); }));
+  EXPECT_TRUE(counts([&] { cq = adapter().cqs().create(8).value(); }));
   EXPECT_TRUE(counts([&] {
     adapter::QpConfig config{};
     config.pd = pd;
@@ -65,7 +65,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_set_up_goes_through_the_agent) {
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().windows.dealloc_rkey(key).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().memory().regions.dereg_mr(region.lkey).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_qp(qp).ok()); }));
-  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().destroy_cq(cq).ok()); }));
+  EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().cqs().destroy(cq).ok()); }));
   EXPECT_TRUE(counts([&] { EXPECT_TRUE(adapter().dealloc_pd(pd).ok()); }));
 }
 
@@ -75,8 +75,8 @@ TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
   auto qps = pair.connect({});
   adapter::AsyncEvent event;
   while (adapter(1).next_event(event)) continue;
-  adapter(0).arm_cq(*pair.side(0).cq, adapter::CqNotify::kNext);
-  EXPECT_FALSE(adapter(0).take_cq_notification(*pair.side(0).cq));
+  adapter(0).cqs().arm(*pair.side(0).cq, adapter::CqNotify::kNext);
+  EXPECT_FALSE(adapter(0).cqs().take_notification(*pair.side(0).cq));
   const adapter::Sge sge = pair.side(0).sge(0, 64);
   ASSERT_EQ(adapter().post_send(*qps[0], {.wr_id = 1,
                                           .opcode = adapter::SendOpcode::kRdmaWrite,
@@ -85,7 +85,7 @@ TEST_F(AdapterRules, PUSH_WQ_07_errors_and_notifications_come_from_the_agent) {
                                           .rkey = Rkey(pair.side(1).region.rkey.value() ^ 0x100)}),
             adapter::PostResult::kOk);
   pair.run(20);
-  EXPECT_TRUE(adapter(0).take_cq_notification(*pair.side(0).cq));
+  EXPECT_TRUE(adapter(0).cqs().take_notification(*pair.side(0).cq));
   ASSERT_TRUE(adapter(1).next_event(event));
   EXPECT_EQ(event.kind, adapter::AsyncEventKind::kQpAccessError);
   EXPECT_EQ(event.qpn, adapter(1).qpn(*qps[1]));
@@ -218,7 +218,7 @@ TEST(AdapterRulesLimits, SAN_NODE_04_a_unit_without_inbound_rdma_refuses_the_mod
   host.acceptor.reset();
   host.ports.reset();
   host.adapters[1] = std::make_unique<adapter::ChannelAdapter>(config, random);
-  host.adapters[1]->attach(host.pipe.end(1));
+  host.adapters[1]->ports().attach(host.pipe.end(1));
   host.ports = std::make_unique<session::SessionPorts>(*host.adapters[1]);
   host.acceptor = std::make_unique<SessionAcceptor>(unit, *host.ports, random);
   host.run(2);

@@ -147,7 +147,7 @@ TEST_F(WaitingEvents, of_an_object_that_ends_go_with_it) {
   ASSERT_EQ(adapter().modify_qp(*qps[0], {.state = QpState::kSqd, .sqd_notify = true},
                                 kQpAttrState | kQpAttrSqdNotify),
             ModifyResult::kOk);
-  CompletionQueue* small = adapter().create_cq(2).value();
+  CompletionQueue* small = adapter().cqs().create(2).value();
   const QpConfig config{.send_cq = small};
   QueuePair* loser = pair.make_qp(0, config);
   pair.bring_up(0, *loser, config, Qpn(0x222222), Lid(2), Psn(1), Psn(2));
@@ -158,7 +158,7 @@ TEST_F(WaitingEvents, of_an_object_that_ends_go_with_it) {
   pair.run(5);
   ASSERT_TRUE(adapter().destroy_qp(qps[0]).ok());
   ASSERT_TRUE(adapter().destroy_qp(loser).ok());
-  ASSERT_TRUE(adapter().destroy_cq(small).ok());
+  ASSERT_TRUE(adapter().cqs().destroy(small).ok());
   ASSERT_TRUE(adapter().srqs().destroy(srq).ok());
   EXPECT_EQ(take(), std::vector{AsyncEventKind::kPortUp});
 }

@@ -35,7 +35,7 @@ class CompletionQueues : public ::testing::Test {
   std::vector<uint64_t> drain(CompletionQueue& cq) {
     std::array<WorkCompletion, 16> got;
     std::vector<uint64_t> ids;
-    while (const uint32_t count = adapter().poll_cq(cq, got)) {
+    while (const uint32_t count = adapter().cqs().poll(cq, got)) {
       for (uint32_t i = 0; i < count; ++i) ids.push_back(got[i].wr_id);
     }
     return ids;
@@ -46,55 +46,55 @@ class CompletionQueues : public ::testing::Test {
 };
 
 TEST_F(CompletionQueues, resizing_keeps_the_entries_or_is_refused) {
-  CompletionQueue* cq = adapter().create_cq(4).value();
+  CompletionQueue* cq = adapter().cqs().create(4).value();
   QueuePair* qp = connect(cq, 12);
   for (uint64_t i = 0; i < 3; ++i) send(*qp, i);
   pair.run(20);
-  ASSERT_EQ(adapter().query_cq(*cq).fill, 3U);
+  ASSERT_EQ(adapter().cqs().query(*cq).fill, 3U);
   for (const uint32_t cqes : {0U, 2U, adapter().limits().cqes_per_queue + 1}) {
-    EXPECT_FALSE(adapter().resize_cq(*cq, cqes)) << cqes;
-    EXPECT_EQ(adapter().query_cq(*cq).depth, 4U);
+    EXPECT_FALSE(adapter().cqs().resize(*cq, cqes)) << cqes;
+    EXPECT_EQ(adapter().cqs().query(*cq).depth, 4U);
   }
-  EXPECT_FALSE(pair.side(1).adapter->resize_cq(*cq, 8));
-  ASSERT_TRUE(adapter().resize_cq(*cq, 8));
-  EXPECT_EQ(adapter().query_cq(*cq).depth, 8U);
+  EXPECT_FALSE(pair.side(1).adapter->cqs().resize(*cq, 8));
+  ASSERT_TRUE(adapter().cqs().resize(*cq, 8));
+  EXPECT_EQ(adapter().cqs().query(*cq).depth, 8U);
   for (uint64_t i = 3; i < 8; ++i) send(*qp, i);
   pair.run(20);
-  EXPECT_FALSE(adapter().query_cq(*cq).overrun);
+  EXPECT_FALSE(adapter().cqs().query(*cq).overrun);
   EXPECT_EQ(drain(*cq), (Ids{0, 1, 2, 3, 4, 5, 6, 7}));
   // An empty queue can be made smaller; then fewer entries fill it.
-  ASSERT_TRUE(adapter().resize_cq(*cq, 2));
+  ASSERT_TRUE(adapter().cqs().resize(*cq, 2));
   for (uint64_t i = 8; i < 11; ++i) send(*qp, i);
   pair.run(20);
-  EXPECT_TRUE(adapter().query_cq(*cq).overrun);
+  EXPECT_TRUE(adapter().cqs().query(*cq).overrun);
 }
 
 TEST_F(CompletionQueues, the_smallest_size_is_that_of_what_waits) {
-  CompletionQueue* cq = adapter().create_cq(16).value();
+  CompletionQueue* cq = adapter().cqs().create(16).value();
   QueuePair* qp = connect(cq, 12);
   for (uint64_t i = 0; i < 4; ++i) send(*qp, i);
   pair.run(20);
-  ASSERT_EQ(adapter().query_cq(*cq).fill, 4U);
-  ASSERT_TRUE(adapter().resize_cq(*cq, 4));
-  EXPECT_EQ(adapter().query_cq(*cq).depth, 4U);
+  ASSERT_EQ(adapter().cqs().query(*cq).fill, 4U);
+  ASSERT_TRUE(adapter().cqs().resize(*cq, 4));
+  EXPECT_EQ(adapter().cqs().query(*cq).depth, 4U);
   EXPECT_EQ(drain(*cq), (Ids{0, 1, 2, 3}));
-  ASSERT_TRUE(adapter().resize_cq(*cq, adapter().limits().cqes_per_queue)) << "the largest";
+  ASSERT_TRUE(adapter().cqs().resize(*cq, adapter().limits().cqes_per_queue)) << "the largest";
 }
 
 TEST_F(CompletionQueues, what_cannot_be_made_or_destroyed_is_refused) {
-  EXPECT_FALSE(adapter().create_cq(0));
-  EXPECT_FALSE(adapter().create_cq(adapter().limits().cqes_per_queue + 1));
-  EXPECT_FALSE(adapter().create_cq(8, adapter().limits().completion_vectors));
-  CompletionQueue* cq = adapter().create_cq(8, adapter().limits().completion_vectors - 1).value();
+  EXPECT_FALSE(adapter().cqs().create(0));
+  EXPECT_FALSE(adapter().cqs().create(adapter().limits().cqes_per_queue + 1));
+  EXPECT_FALSE(adapter().cqs().create(8, adapter().limits().completion_vectors));
+  CompletionQueue* cq = adapter().cqs().create(8, adapter().limits().completion_vectors - 1).value();
   QueuePair* qp = connect(cq, 0);
-  EXPECT_FALSE(adapter().destroy_cq(cq));
+  EXPECT_FALSE(adapter().cqs().destroy(cq));
   ASSERT_TRUE(adapter().destroy_qp(qp));
-  EXPECT_FALSE(pair.side(1).adapter->destroy_cq(cq));
-  EXPECT_TRUE(adapter().destroy_cq(cq));
+  EXPECT_FALSE(pair.side(1).adapter->cqs().destroy(cq));
+  EXPECT_TRUE(adapter().cqs().destroy(cq));
 }
 
 TEST_F(CompletionQueues, entries_of_a_queue_pair_that_is_reset_or_destroyed_go_with_it) {
-  CompletionQueue* cq = adapter().create_cq(16).value();
+  CompletionQueue* cq = adapter().cqs().create(16).value();
   for (const bool destroyed : {false, true}) {
     QueuePair* a = connect(cq, 8);
     QueuePair* b = connect(cq, 8);
@@ -102,7 +102,7 @@ TEST_F(CompletionQueues, entries_of_a_queue_pair_that_is_reset_or_destroyed_go_w
       send(i % 2 == 0 ? *a : *b, i);
       pair.run(5);
     }
-    ASSERT_EQ(adapter().query_cq(*cq).fill, 6U);
+    ASSERT_EQ(adapter().cqs().query(*cq).fill, 6U);
     if (destroyed) {
       ASSERT_TRUE(adapter().destroy_qp(a));
     } else {
@@ -113,7 +113,7 @@ TEST_F(CompletionQueues, entries_of_a_queue_pair_that_is_reset_or_destroyed_go_w
 }
 
 TEST_F(CompletionQueues, entries_of_a_queue_pair_in_error_stay) {
-  CompletionQueue* cq = adapter().create_cq(16).value();
+  CompletionQueue* cq = adapter().cqs().create(16).value();
   QueuePair* qp = connect(cq, 1);
   send(*qp, 1);
   pair.run(5);
@@ -124,23 +124,23 @@ TEST_F(CompletionQueues, entries_of_a_queue_pair_in_error_stay) {
 }
 
 TEST_F(CompletionQueues, arming_for_any_entry_outlasts_arming_for_solicited_ones) {
-  CompletionQueue* cq = adapter().create_cq(16).value();
+  CompletionQueue* cq = adapter().cqs().create(16).value();
   QueuePair* qp = connect(cq, 8);
   const auto notified_by_plain_entry = [&] {
     send(*qp, 1);
     pair.run(5);
-    return adapter().take_cq_notification(*cq);
+    return adapter().cqs().take_notification(*cq);
   };
-  adapter().arm_cq(*cq, CqNotify::kNext);
-  adapter().arm_cq(*cq, CqNotify::kSolicited);
+  adapter().cqs().arm(*cq, CqNotify::kNext);
+  adapter().cqs().arm(*cq, CqNotify::kSolicited);
   EXPECT_TRUE(notified_by_plain_entry());
-  adapter().arm_cq(*cq, CqNotify::kSolicited);
+  adapter().cqs().arm(*cq, CqNotify::kSolicited);
   EXPECT_FALSE(notified_by_plain_entry());
-  adapter().arm_cq(*cq, CqNotify::kNext);
+  adapter().cqs().arm(*cq, CqNotify::kNext);
   EXPECT_TRUE(notified_by_plain_entry());
   EXPECT_FALSE(notified_by_plain_entry());  // one notification per arming
-  adapter().arm_cq(*cq, CqNotify::kNext);
-  adapter().arm_cq(*cq, CqNotify::kOff);
+  adapter().cqs().arm(*cq, CqNotify::kNext);
+  adapter().cqs().arm(*cq, CqNotify::kOff);
   EXPECT_FALSE(notified_by_plain_entry());
 }
 
@@ -148,37 +148,37 @@ TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
   std::array<CompletionQueue*, 4> cqs{};
   std::array<QueuePair*, 4> qps{};
   for (size_t i = 0; i < cqs.size(); ++i) {
-    cqs[i] = adapter().create_cq(16).value();
+    cqs[i] = adapter().cqs().create(16).value();
     qps[i] = connect(cqs[i], 8);
   }
-  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
-  for (const size_t i : {3U, 0U, 2U}) adapter().arm_cq(*cqs[i], CqNotify::kNext);
+  EXPECT_EQ(adapter().cqs().next_notified(), nullptr);
+  for (const size_t i : {3U, 0U, 2U}) adapter().cqs().arm(*cqs[i], CqNotify::kNext);
   for (const size_t i : {2U, 1U, 0U, 3U}) {
     for (uint64_t n = 0; n < 2; ++n) send(*qps[i], n);
     pair.run(5);
   }
   // Taken from the queue itself, so the list does not report it.
-  EXPECT_TRUE(adapter().take_cq_notification(*cqs[0]));
-  EXPECT_EQ(adapter().next_notified_cq(), cqs[2]);
-  EXPECT_FALSE(adapter().take_cq_notification(*cqs[2]));
-  EXPECT_EQ(adapter().next_notified_cq(), cqs[3]);
-  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  EXPECT_TRUE(adapter().cqs().take_notification(*cqs[0]));
+  EXPECT_EQ(adapter().cqs().next_notified(), cqs[2]);
+  EXPECT_FALSE(adapter().cqs().take_notification(*cqs[2]));
+  EXPECT_EQ(adapter().cqs().next_notified(), cqs[3]);
+  EXPECT_EQ(adapter().cqs().next_notified(), nullptr);
   // Armed again before its place in the list was read: it is listed once.
   for (int round = 0; round < 2; ++round) {
-    adapter().arm_cq(*cqs[1], CqNotify::kNext);
+    adapter().cqs().arm(*cqs[1], CqNotify::kNext);
     send(*qps[1], 9);
     pair.run(5);
-    EXPECT_TRUE(round == 1 || adapter().take_cq_notification(*cqs[1]));
+    EXPECT_TRUE(round == 1 || adapter().cqs().take_notification(*cqs[1]));
   }
-  EXPECT_EQ(adapter().next_notified_cq(), cqs[1]);
-  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  EXPECT_EQ(adapter().cqs().next_notified(), cqs[1]);
+  EXPECT_EQ(adapter().cqs().next_notified(), nullptr);
   // A destroyed queue leaves the list.
-  adapter().arm_cq(*cqs[1], CqNotify::kNext);
+  adapter().cqs().arm(*cqs[1], CqNotify::kNext);
   send(*qps[1], 9);
   pair.run(5);
   ASSERT_TRUE(adapter().destroy_qp(qps[1]));
-  ASSERT_TRUE(adapter().destroy_cq(cqs[1]));
-  EXPECT_EQ(adapter().next_notified_cq(), nullptr);
+  ASSERT_TRUE(adapter().cqs().destroy(cqs[1]));
+  EXPECT_EQ(adapter().cqs().next_notified(), nullptr);
 }
 
 class FewCompletionQueues : public CompletionQueues {
@@ -190,20 +190,20 @@ class FewCompletionQueues : public CompletionQueues {
 /// takes no
 /// other queue's place.
 TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
-  CompletionQueue* often = adapter().create_cq(16).value();
-  CompletionQueue* seldom = adapter().create_cq(16).value();
+  CompletionQueue* often = adapter().cqs().create(16).value();
+  CompletionQueue* seldom = adapter().cqs().create(16).value();
   QueuePair* busy = connect(often, 8);
   QueuePair* quiet = connect(seldom, 1);
   for (uint64_t n = 0; n < 8; ++n) {
-    adapter().arm_cq(*often, CqNotify::kNext);
+    adapter().cqs().arm(*often, CqNotify::kNext);
     send(*busy, n);
     pair.run(5);
-    EXPECT_TRUE(adapter().take_cq_notification(*often));
+    EXPECT_TRUE(adapter().cqs().take_notification(*often));
   }
-  adapter().arm_cq(*seldom, CqNotify::kNext);
+  adapter().cqs().arm(*seldom, CqNotify::kNext);
   send(*quiet, 9);
   pair.run(5);
-  EXPECT_EQ(adapter().next_notified_cq(), seldom);
+  EXPECT_EQ(adapter().cqs().next_notified(), seldom);
 }
 
 /// Side 1's program answers a Send as soon as it sees it. At side 0 the Send and the receive of the answer
@@ -213,7 +213,7 @@ class AnsweredSends : public CompletionQueues {
   static constexpr uint64_t kSend = 1, kReceive = 2;
 
   AnsweredSends() {
-    cq = adapter().create_cq(16).value();
+    cq = adapter().cqs().create(16).value();
     qp = connect(cq, 1, &peer);
     EXPECT_EQ(pair.post_recv(0, *qp, kReceive, {pair.side(0).sge(64, 64)}), PostResult::kOk);
   }

@@ -134,7 +134,7 @@ constexpr std::array kDrops{
          [](Bench& at) {
            at.use(QpType::kRc);
            at.post_recv(64);
-           EXPECT_TRUE(at.pair.side(0).adapter->set_port_state(1, PortState::kArmed));
+           EXPECT_TRUE(at.pair.side(0).adapter->ports().set_state(1, PortState::kArmed));
            at.receive({});
          }},
     Drop{AdapterCounter::kDropNoQp,

@@ -254,9 +254,9 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
     SeededRandom random(3);
     // Side 1 is built by hand, with a limit that side 0 does not know.
     ChannelAdapter strict({.guid = Guid(5), .limits = limits}, random);
-    strict.attach(other.end(1));
+    strict.ports().attach(other.end(1));
     ChannelAdapter lenient({.guid = Guid(6)}, random);
-    lenient.attach(other.end(0));
+    lenient.ports().attach(other.end(0));
     std::array<ChannelAdapter*, 2> ends{&lenient, &strict};
     std::array<std::vector<std::byte>, 2> memory{std::vector<std::byte>(4096), std::vector<std::byte>(4096)};
     std::array<CompletionQueue*, 2> cqs{};
@@ -265,7 +265,7 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
     for (size_t i = 0; i < 2; ++i) {
       ends[i]->poll(pair.clock.now());
       const PdId pd = ends[i]->alloc_pd().value();
-      cqs[i] = ends[i]->create_cq(16).value();
+      cqs[i] = ends[i]->cqs().create(16).value();
       regions[i] =
           ends[i]->memory().regions.reg_mr(pd, memory[i], Access::kLocalWrite | Access::kRemoteWrite).value();
       QpConfig config{.type = type, .pd = pd, .send_cq = cqs[i], .recv_cq = cqs[i]};
@@ -292,7 +292,7 @@ TEST(ExecutionLimits, a_message_longer_than_the_limit_is_refused) {
         pair.clock.advance(10us);
       }
       std::array<WorkCompletion, 4> got;
-      const uint32_t count = strict.poll_cq(*cqs[1], got);
+      const uint32_t count = strict.cqs().poll(*cqs[1], got);
       EXPECT_EQ(count, bytes == 1000 ? 1U : 0U);
       if (count == 1) {
         EXPECT_EQ(got[0].byte_count, bytes);

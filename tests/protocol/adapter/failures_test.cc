@@ -473,7 +473,7 @@ TEST_F(Failures, a_qp_that_its_program_ends_says_so) {
 TEST_F(Failures, the_second_life_of_a_datagram_qp_knows_nothing_of_why_the_first_ended) {
   PairSide& side = pair_.side(0);
   for (const int lives : {1, 2}) {
-    const QpConfig small{.type = QpType::kUd, .send_cq = side.adapter->create_cq(1).value()};
+    const QpConfig small{.type = QpType::kUd, .send_cq = side.adapter->cqs().create(1).value()};
     QueuePair* qp = pair_.make_qp(0, small);
     const auto live = [&](QpState end) {
       side.completions.clear();
@@ -506,7 +506,7 @@ TEST_F(Failures, the_second_life_of_a_datagram_qp_knows_nothing_of_why_the_first
 
 TEST_F(Failures, a_completion_queue_that_is_too_small) {
   PairSide& side = pair_.side(0);
-  const QpConfig small{.send_cq = side.adapter->create_cq(1).value()};
+  const QpConfig small{.send_cq = side.adapter->cqs().create(1).value()};
   qps_ = {pair_.make_qp(0, small), pair_.make_qp(1, {})};
   const auto qpn = [&](int at) { return pair_.side(at).adapter->qpn(*qps_[static_cast<size_t>(at)]); };
   pair_.bring_up(0, *qps_[0], small, qpn(1), Lid(2), Psn(1), Psn(1), quick());

@@ -147,10 +147,10 @@ TEST_F(Multicast, a_burst_reaches_members_of_the_sending_port_too) {
   EXPECT_EQ(receivers(0).size(), 2 * kMessages);
   EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kDropMulticast), 0U);
   // Each datagram left through the port, and a copy went to the local member.
-  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsLooped), 2 * kMessages);
-  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kCellsSent), 4 * kMessages);
-  EXPECT_EQ(adapter(0).counters().get(AdapterCounter::kBytesSent),
-            2 * adapter(0).counters().get(AdapterCounter::kBytesLooped));
+  EXPECT_EQ(adapter(0).ports().total(AdapterPortCounter::kCellsLooped), 2 * kMessages);
+  EXPECT_EQ(adapter(0).ports().total(AdapterPortCounter::kCellsSent), 4 * kMessages);
+  EXPECT_EQ(adapter(0).ports().total(AdapterPortCounter::kBytesSent),
+            2 * adapter(0).ports().total(AdapterPortCounter::kBytesLooped));
 }
 
 /// The lane takes more cells in a turn than a loopback holds: a datagram without room there waits.
@@ -211,9 +211,9 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   SeededRandom random(5);
   Pipe link(256, Lid(1), Lid(2));
   ChannelAdapter small({.limits = limits}, random);
-  small.attach(link.end(0));
+  small.ports().attach(link.end(0));
   const PdId own = small.alloc_pd().value();
-  CompletionQueue* cq = small.create_cq(4).value();
+  CompletionQueue* cq = small.cqs().create(4).value();
   QueuePair* member = small.create_qp({.type = QpType::kUd, .pd = own, .send_cq = cq, .recv_cq = cq}).value();
   EXPECT_TRUE(small.attach_mcast(*member, group(1), kGroupLid));
   EXPECT_TRUE(small.attach_mcast(*member, group(2), kGroupLid));

@@ -17,7 +17,7 @@ class Partition : public ::testing::Test {
   /// Puts `first` at index 1 of side 0's table and `second` at index 1 of side 1's; the QPs use index 1.
   void set_tables(uint16_t first, uint16_t second) {
     const std::array<uint16_t, 2> tables[] = {{kPkeyDefault, first}, {kPkeyDefault, second}};
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(adapter(i).set_pkeys(1, tables[i]));
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(adapter(i).ports().set_pkeys(1, tables[i]));
   }
   /// @return true if a message of the service reaches side 1
   bool arrives(QpType type) {
@@ -92,8 +92,8 @@ TEST_F(Partition, cells_name_it_and_those_of_the_default_one_have_zeros_there) {
 TEST_F(Partition, an_entry_that_is_not_there_is_refused_and_the_table_may_change) {
   ChannelAdapter& at = adapter();
   const std::array<uint16_t, 3> table{kPkeyDefault, 0x8000, kFull};  // the second entry has no base
-  ASSERT_TRUE(at.set_pkeys(1, table));
-  EXPECT_EQ(at.pkeys(1)[2], kFull);
+  ASSERT_TRUE(at.ports().set_pkeys(1, table));
+  EXPECT_EQ(at.ports().find(1)->pkeys()[2], kFull);
   QueuePair* qp = pair.make_qp(0, {});
   QpAttr attr;
   attr.state = QpState::kInit;
@@ -108,9 +108,9 @@ TEST_F(Partition, an_entry_that_is_not_there_is_refused_and_the_table_may_change
   attr.pkey_index = 2;
   EXPECT_EQ(at.modify_qp(*qp, attr, mask), ModifyResult::kOk);
   EXPECT_EQ(at.query_qp(*qp).pkey_index, 2);
-  EXPECT_FALSE(at.set_pkeys(2, table));
-  EXPECT_FALSE(at.set_pkeys(1, {}));
-  EXPECT_FALSE(at.set_pkeys(1, std::vector<uint16_t>(kPkeysPerPort + 1, kFull)));
+  EXPECT_FALSE(at.ports().set_pkeys(2, table));
+  EXPECT_FALSE(at.ports().set_pkeys(1, {}));
+  EXPECT_FALSE(at.ports().set_pkeys(1, std::vector<uint16_t>(kPkeysPerPort + 1, kFull)));
   int changes = 0;
   for (AsyncEvent event; at.next_event(event);) changes += event.kind == AsyncEventKind::kPkeyChange ? 1 : 0;
   EXPECT_EQ(changes, 1);

@@ -43,10 +43,10 @@ class PathMigration : public ::testing::Test {
     for (End* end : {&near, &far}) {
       const int index = end == &near ? 0 : 1;
       end->adapter = std::make_unique<ChannelAdapter>(AdapterConfig{.guid = Guid(9)}, end->random);
-      for (Pipe* link : {&first, &second}) end->adapter->attach(link->end(index));
+      for (Pipe* link : {&first, &second}) end->adapter->ports().attach(link->end(index));
       end->adapter->poll(clock.now());
       end->pd = end->adapter->alloc_pd().value();
-      end->cq = end->adapter->create_cq(256).value();
+      end->cq = end->adapter->cqs().create(256).value();
       end->region = end->adapter->memory()
                         .regions.reg_mr(end->pd, end->memory, Access::kLocalWrite | Access::kRemoteRead)
                         .value();
@@ -99,7 +99,7 @@ class PathMigration : public ::testing::Test {
       for (End* end : {&near, &far}) {
         end->adapter->poll(clock.now());
         std::array<WorkCompletion, 16> some;
-        const uint32_t count = end->adapter->poll_cq(*end->cq, some);
+        const uint32_t count = end->adapter->cqs().poll(*end->cq, some);
         end->done.insert(end->done.end(), some.begin(), some.begin() + count);
         for (AsyncEvent event; end->adapter->next_event(event);) end->events.push_back(event.kind);
       }
@@ -409,7 +409,7 @@ TEST_F(PathMigration, what_does_not_fit_is_refused) {
   EXPECT_EQ(load({.dlid = Lid(6), .port = 2}), ModifyResult::kPathArmed) << "it may be taken at any moment";
   EXPECT_EQ(set(near, PathMigState::kMigrated), ModifyResult::kOk);
   EXPECT_EQ(set(near, PathMigState::kRearm), ModifyResult::kNoAltPath) << "no alternate path is loaded";
-  near.adapter->attach(wide.end(0));
+  near.adapter->ports().attach(wide.end(0));
   near.adapter->poll(clock.now());
   EXPECT_EQ(load({.dlid = Lid(6), .port = 3}), ModifyResult::kOtherCells);
 }

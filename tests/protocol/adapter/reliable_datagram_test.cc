@@ -365,7 +365,7 @@ TEST_F(ReliableDatagram, an_answer_of_another_queue_pair_is_ignored) {
 
 /// The second message's completion overruns the queue while the third one is on its way.
 TEST_F(ReliableDatagram, a_queue_pair_that_fails_gives_its_place_back) {
-  QueuePair* failing = rd_qp(0, {.send_cq = adapter().create_cq(1).value()});
+  QueuePair* failing = rd_qp(0, {.send_cq = adapter().cqs().create(1).value()});
   for (int i = 0; i < 3; ++i) send(*failing, *peer);
   pair.run(20);
   ASSERT_EQ(adapter().query_qp(*failing).state, QpState::kErr);

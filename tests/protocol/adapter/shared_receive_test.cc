@@ -97,7 +97,7 @@ TEST_F(SharedReceive, messages_end_in_another_order_than_they_took) {
 
 TEST_F(SharedReceive, queue_pairs_of_different_services_share_one) {
   make_srq();
-  CompletionQueue* own = adapter().create_cq(8).value();
+  CompletionQueue* own = adapter().cqs().create(8).value();
   const std::array<Flow, 4> flows{connect({.type = QpType::kRc}), connect({.type = QpType::kUc}),
                                   connect({.type = QpType::kUd}),
                                   connect({.type = QpType::kRd, .recv_cq = nullptr})};
@@ -115,12 +115,12 @@ TEST_F(SharedReceive, queue_pairs_of_different_services_share_one) {
     EXPECT_EQ(received()[i].qpn, adapter().qpn(*flows[i].to));
     EXPECT_EQ(pair.side(1).bytes_at(i * 1024, 200), pair.side(0).bytes_at(i * 1024, 200));
   }
-  EXPECT_TRUE(adapter().destroy_cq(own));
+  EXPECT_TRUE(adapter().cqs().destroy(own));
 }
 
 TEST_F(SharedReceive, a_message_completes_where_its_own_queue_pair_completes) {
   make_srq();
-  CompletionQueue* own = adapter().create_cq(8).value();
+  CompletionQueue* own = adapter().cqs().create(8).value();
   QpConfig config;
   config.srq = srq;
   config.recv_cq = own;
@@ -138,7 +138,7 @@ TEST_F(SharedReceive, a_message_completes_where_its_own_queue_pair_completes) {
   ASSERT_EQ(received().size(), 1U);
   EXPECT_EQ(received()[0].byte_count, 20U);
   std::array<WorkCompletion, 2> got;
-  ASSERT_EQ(adapter().poll_cq(*own, got), 1U);
+  ASSERT_EQ(adapter().cqs().poll(*own, got), 1U);
   EXPECT_EQ(got[0].wr_id, 0U);
   EXPECT_EQ(got[0].byte_count, 10U);
 }
@@ -319,7 +319,7 @@ TEST_F(SharedReceive, a_reset_or_destroyed_queue_pair_gives_back_what_it_took) {
 /// The receive behind such a completion was consumed: its place is free.
 TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shared_queue) {
   make_srq({.wqes = 1});
-  CompletionQueue* own = adapter().create_cq(4).value();
+  CompletionQueue* own = adapter().cqs().create(4).value();
   const QpConfig config{.recv_cq = own, .srq = srq};
   for (const bool destroyed : {false, true}) {
     const Flow stops{.from = pair.make_qp(0, {}), .to = pair.make_qp(1, config), .type = QpType::kRc};
@@ -329,13 +329,13 @@ TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shar
     ASSERT_EQ(post(0), PostResult::kOk);
     send(stops, 0, 300);
     pair.run(5);
-    ASSERT_EQ(adapter().query_cq(*own).fill, 1U);
+    ASSERT_EQ(adapter().cqs().query(*own).fill, 1U);
     if (destroyed) {
       ASSERT_TRUE(adapter().destroy_qp(stops.to));
     } else {
       ASSERT_EQ(adapter().modify_qp(*stops.to, to_state(QpState::kReset), kQpAttrState), ModifyResult::kOk);
     }
-    EXPECT_EQ(adapter().query_cq(*own).fill, 0U) << destroyed;
+    EXPECT_EQ(adapter().cqs().query(*own).fill, 0U) << destroyed;
     received().clear();
     ASSERT_EQ(post(1), PostResult::kOk) << destroyed;
     send(other, 0, 300);
@@ -348,7 +348,7 @@ TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shar
 /// Places of the SRQ come free when completions are polled, as for programs of libibverbs.
 TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_others) {
   make_srq({.wqes = 4, .hold_places = true});
-  CompletionQueue* both = adapter().create_cq(16).value();
+  CompletionQueue* both = adapter().cqs().create(16).value();
   const QpConfig config{.recv_cq = both, .srq = srq};
   std::array<Flow, 2> flows;
   for (Flow& flow : flows) {
@@ -361,10 +361,10 @@ TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_
     send(flows[i], 0, 64);
     pair.run(5);
   }
-  ASSERT_EQ(adapter().query_cq(*both).fill, 4U);
+  ASSERT_EQ(adapter().cqs().query(*both).fill, 4U);
   EXPECT_EQ(post(4), PostResult::kWouldBlock);
   ASSERT_EQ(adapter().modify_qp(*flows[0].to, to_state(QpState::kReset), kQpAttrState), ModifyResult::kOk);
-  EXPECT_EQ(adapter().query_cq(*both).fill, 3U);
+  EXPECT_EQ(adapter().cqs().query(*both).fill, 3U);
   EXPECT_EQ(post(4), PostResult::kOk);
   EXPECT_EQ(post(5), PostResult::kWouldBlock) << "three completions still hold their places";
 }

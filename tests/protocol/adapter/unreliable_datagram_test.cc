@@ -37,7 +37,7 @@ class UnreliableDatagram : public ::testing::Test {
   }
   [[nodiscard]] std::vector<WorkCompletion>& received() { return pair.side(1).completions; }
   [[nodiscard]] static Gid gid_of(const ChannelAdapter& of) {
-    const fabric::CellPortInfo& info = *of.port_info(1);
+    const fabric::CellPortInfo& info = *of.ports().info(1);
     return make_gid(info.subnet, info.guid);
   }
 

@@ -43,7 +43,7 @@ class XrcOver : public ::testing::Test {
   NamedQueue make_queue(XrcdId xrcd, uint32_t wqes = 128) {
     NamedQueue queue;
     queue.pd = adapter().alloc_pd().value();
-    queue.cq = adapter().create_cq(512).value();
+    queue.cq = adapter().cqs().create(512).value();
     queue.srq = srqs().create({.pd = queue.pd, .wqes = wqes, .xrcd = xrcd, .cq = queue.cq}).value();
     queue.number = srqs().number(*queue.srq);
     const Access all =
@@ -84,7 +84,7 @@ class XrcOver : public ::testing::Test {
   }
   void poll(NamedQueue& queue) {
     std::array<WorkCompletion, 32> got;
-    while (const uint32_t count = adapter().poll_cq(*queue.cq, got))
+    while (const uint32_t count = adapter().cqs().poll(*queue.cq, got))
       queue.completions.insert(queue.completions.end(), got.begin(), got.begin() + count);
   }
   [[nodiscard]] std::vector<WorkCompletion>& sent() { return star.side(0).completions; }
@@ -403,7 +403,7 @@ TEST_F(Xrc, a_queue_whose_completion_queue_runs_over_is_in_error) {
   NamedQueue bystander = make_queue(domain);
   NamedQueue queue = make_queue(domain);
   connect();
-  queue.cq = adapter().create_cq(2).value();
+  queue.cq = adapter().cqs().create(2).value();
   queue.srq = srqs().create({.pd = queue.pd, .wqes = 8, .xrcd = domain, .cq = queue.cq}).value();
   for (uint64_t id = 0; id < 4; ++id) {
     ASSERT_EQ(post_recv(queue, id, 0, 64), PostResult::kOk);
@@ -426,9 +426,9 @@ TEST_F(Xrc, a_queue_may_go_while_its_targets_live) {
   ASSERT_EQ(post_recv(going, 1, 0, 100), PostResult::kOk);
   ASSERT_EQ(send(going.number, 0, 100), PostResult::kOk);
   star.run(20);
-  EXPECT_FALSE(adapter().destroy_cq(going.cq)) << "the queue completes there";
+  EXPECT_FALSE(adapter().cqs().destroy(going.cq)) << "the queue completes there";
   ASSERT_TRUE(srqs().destroy(going.srq));
-  EXPECT_TRUE(adapter().destroy_cq(going.cq));
+  EXPECT_TRUE(adapter().cqs().destroy(going.cq));
   ASSERT_EQ(post_recv(staying, 2, 0, 100), PostResult::kOk);
   ASSERT_EQ(send(staying.number, 0, 100), PostResult::kOk);
   star.run(20);
@@ -484,9 +484,9 @@ TEST_F(Xrc, a_domain_in_use_stays) {
 
 TEST_F(Xrc, the_completion_queue_of_a_queue_is_free_when_that_has_ended) {
   NamedQueue queue = make_queue(domain);
-  EXPECT_FALSE(adapter().destroy_cq(queue.cq));
+  EXPECT_FALSE(adapter().cqs().destroy(queue.cq));
   ASSERT_TRUE(srqs().destroy(queue.srq));
-  EXPECT_TRUE(adapter().destroy_cq(queue.cq));
+  EXPECT_TRUE(adapter().cqs().destroy(queue.cq));
 }
 
 TEST_F(Xrc, the_last_domain_is_one_like_any_other) {

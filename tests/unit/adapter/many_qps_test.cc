@@ -127,7 +127,7 @@ TEST(TenThousandQps, work_outlive_their_port_and_end_together) {
   constexpr size_t kQps = 10'000;
   ChannelAdapter& near = *pair.side(0).adapter;
   ASSERT_GE(near.limits().queue_pairs, kQps);
-  CompletionQueue* cq = near.create_cq(8192).value();
+  CompletionQueue* cq = near.cqs().create(8192).value();
   const QpConfig config{.send_cq = cq, .recv_cq = cq, .send_wqes = 2, .recv_wqes = 1, .sges = 1};
   const QpConfig far{.send_wqes = 1, .recv_wqes = 1, .sges = 1};
   std::vector<QueuePair*> qps(kQps);
@@ -152,7 +152,7 @@ TEST(TenThousandQps, work_outlive_their_port_and_end_together) {
     for (int turns = 0; turns < 3000 && completed < wanted; ++turns) {
       pair.run(1);
       pair.pipe.clear_trace();
-      while (const uint32_t count = near.poll_cq(*cq, got)) {
+      while (const uint32_t count = near.cqs().poll(*cq, got)) {
         completed += count;
         for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(got[i].status, WcStatus::kSuccess);
       }
@@ -185,7 +185,7 @@ TEST_F(ManyQps, of_which_one_has_more_packets_than_its_window_need_no_timer_to_g
 }
 
 TEST_F(ManyQps, lose_nothing_in_silence_when_their_completion_queue_runs_over_again) {
-  CompletionQueue* small = adapter(1).create_cq(2).value();
+  CompletionQueue* small = adapter(1).cqs().create(2).value();
   for (int life = 0; life < 3; ++life) {
     count_events(1, AsyncEventKind::kCqOverrun);
     QueuePair* a = pair.make_qp(0, {});
@@ -201,10 +201,10 @@ TEST_F(ManyQps, lose_nothing_in_silence_when_their_completion_queue_runs_over_ag
     EXPECT_EQ(adapter(1).query_qp(*b).state, QpState::kErr) << "life " << life;
     EXPECT_EQ(count_events(1, AsyncEventKind::kCqOverrun), 1) << "life " << life;
     std::array<WorkCompletion, 8> got;
-    while (adapter(1).poll_cq(*small, got) != 0) {
+    while (adapter(1).cqs().poll(*small, got) != 0) {
     }
   }
-  EXPECT_TRUE(adapter(1).query_cq(*small).overrun);
+  EXPECT_TRUE(adapter(1).cqs().query(*small).overrun);
 }
 
 /// One that has run over before does not end the QPs that began after it was emptied.
@@ -228,12 +228,12 @@ TEST_F(ManyQps, are_failed_by_the_queue_that_runs_over_and_by_no_other) {
     pair.bring_up(1, *far[i], {}, adapter(0).qpn(*near[i]), Lid(1), Psn(2), Psn(1));
   };
   for (size_t i = 0; i < 2; ++i) {
-    small[i] = adapter(1).create_cq(2).value();
+    small[i] = adapter(1).cqs().create(2).value();
     renew(i);
   }
   overrun(0);
   std::array<WorkCompletion, 8> got;
-  while (adapter(1).poll_cq(*small[0], got) != 0) {
+  while (adapter(1).cqs().poll(*small[0], got) != 0) {
   }
   renew(0);
   overrun(1);

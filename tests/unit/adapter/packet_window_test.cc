@@ -164,13 +164,13 @@ TEST_F(QpMemory, of_queues_is_taken_before_their_place_in_the_adapter) {
   const uint64_t before = allocated_bytes();
   QueuePair* qp = adapter.create_qp(std::move(qp_memory)).value();
   SharedReceiveQueue* srq = adapter.srqs().create(std::move(srq_memory)).value();
-  CompletionQueue* cq = adapter.create_cq(std::move(cq_memory)).value();
+  CompletionQueue* cq = adapter.cqs().create(std::move(cq_memory)).value();
   EXPECT_LE(allocated_bytes() - before, kSmall);
   EXPECT_EQ(cq->depth(), 4096U);
 
   ASSERT_TRUE(adapter.destroy_qp(qp, &qp_memory).ok());
   ASSERT_TRUE(adapter.srqs().destroy(srq, &srq_memory).ok());
-  ASSERT_TRUE(adapter.destroy_cq(cq, &cq_memory).ok());
+  ASSERT_TRUE(adapter.cqs().destroy(cq, &cq_memory).ok());
   EXPECT_EQ(qp_memory.get(), qp);
   EXPECT_EQ(srq_memory.get(), srq);
   EXPECT_EQ(cq_memory.get(), cq);

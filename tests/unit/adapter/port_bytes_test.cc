@@ -14,8 +14,8 @@ namespace {
 
 class PortBytes : public ::testing::Test {
  protected:
-  [[nodiscard]] uint64_t count(int side, AdapterCounter counter) {
-    return pair.side(side).adapter->counters().get(counter);
+  [[nodiscard]] uint64_t count(int side, AdapterPortCounter counter) {
+    return pair.side(side).adapter->ports().total(counter);
   }
   /// Bytes and number of what a side has put on the wire.
   [[nodiscard]] std::pair<uint64_t, uint64_t> wire(int from) const {
@@ -42,11 +42,11 @@ TEST_F(PortBytes, are_those_on_the_wire_in_both_directions) {
   for (const int side : {0, 1}) {
     const auto [bytes, cells] = wire(side);
     EXPECT_GT(cells, 0U);
-    EXPECT_EQ(count(side, AdapterCounter::kCellsSent), cells);
-    EXPECT_EQ(count(side, AdapterCounter::kBytesSent), bytes);
-    EXPECT_EQ(count(1 - side, AdapterCounter::kCellsReceived), cells);
-    EXPECT_EQ(count(1 - side, AdapterCounter::kBytesReceived), bytes);
-    EXPECT_EQ(count(side, AdapterCounter::kBytesLooped), 0U);
+    EXPECT_EQ(count(side, AdapterPortCounter::kCellsSent), cells);
+    EXPECT_EQ(count(side, AdapterPortCounter::kBytesSent), bytes);
+    EXPECT_EQ(count(1 - side, AdapterPortCounter::kCellsReceived), cells);
+    EXPECT_EQ(count(1 - side, AdapterPortCounter::kBytesReceived), bytes);
+    EXPECT_EQ(count(side, AdapterPortCounter::kBytesLooped), 0U);
   }
 }
 
@@ -55,7 +55,7 @@ TEST_F(PortBytes, of_a_cell_that_found_no_room_are_not_counted) {
   ASSERT_EQ(pair.post_recv(1, *b, 7, {pair.side(1).sge(0, 4096)}), PostResult::kOk);
   pair.pipe.set_room(0, 2);
   send(*a, 1000);
-  EXPECT_EQ(count(0, AdapterCounter::kBytesSent), wire(0).first);
+  EXPECT_EQ(count(0, AdapterPortCounter::kBytesSent), wire(0).first);
   EXPECT_EQ(wire(0).second, 2U);
 }
 
@@ -64,11 +64,11 @@ TEST_F(PortBytes, between_two_qps_of_one_adapter_are_told_apart) {
   ASSERT_EQ(pair.post_recv(0, *own[1], 7, {pair.side(0).sge(8192, 4096)}), PostResult::kOk);
   send(*own[0], 1000);
   EXPECT_EQ(wire(0).second, 0U);
-  const uint64_t looped = count(0, AdapterCounter::kBytesLooped);
+  const uint64_t looped = count(0, AdapterPortCounter::kBytesLooped);
   EXPECT_GT(looped, 1000U);
-  EXPECT_EQ(count(0, AdapterCounter::kBytesSent), looped);
-  EXPECT_EQ(count(0, AdapterCounter::kBytesReceived), looped);
-  EXPECT_EQ(count(0, AdapterCounter::kCellsSent), count(0, AdapterCounter::kCellsLooped));
+  EXPECT_EQ(count(0, AdapterPortCounter::kBytesSent), looped);
+  EXPECT_EQ(count(0, AdapterPortCounter::kBytesReceived), looped);
+  EXPECT_EQ(count(0, AdapterPortCounter::kCellsSent), count(0, AdapterPortCounter::kCellsLooped));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class PortTest : public ::testing::Test {
 TEST_F(PortTest, takes_what_comes_to_its_lids_and_sends_under_the_first) {
   make_datagram_qps();
   (void)heard(AsyncEventKind::kLidChange);
-  ASSERT_TRUE(at(1).set_lid(1, Lid(8), 2));
+  ASSERT_TRUE(at(1).ports().set_lid(1, Lid(8), 2));
   EXPECT_TRUE(heard(AsyncEventKind::kLidChange));
   for (const Lid lid : {Lid(8), Lid(11)}) ASSERT_EQ(send_to(lid), PostResult::kOk);
   pair.run(5);
@@ -61,13 +61,13 @@ TEST_F(PortTest, takes_what_comes_to_its_lids_and_sends_under_the_first) {
   const auto sent = pair.pipe.sent_by(1, Opcode::kUdSend);
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0]->view.slid, Lid(8));
-  EXPECT_EQ(at(1).port_info(1)->lid, Lid(8));
+  EXPECT_EQ(at(1).ports().info(1)->lid, Lid(8));
 }
 
 TEST_F(PortTest, connected_qps_go_on_under_the_new_lid) {
   const auto [near, far] = pair.connect({});
   ASSERT_EQ(pair.post_recv(1, *far, 1, {pair.side(1).sge(0, 256)}), PostResult::kOk);
-  ASSERT_TRUE(at(0).set_lid(1, Lid(5), 0));
+  ASSERT_TRUE(at(0).ports().set_lid(1, Lid(5), 0));
   pair.run(2);
   const Sge sge = pair.side(0).sge(0, 100);
   ASSERT_EQ(at(0).post_send(*near, {.sges = {&sge, 1}}), PostResult::kOk);
@@ -79,33 +79,33 @@ TEST_F(PortTest, connected_qps_go_on_under_the_new_lid) {
 
 TEST_F(PortTest, sends_and_takes_when_it_is_active_only) {
   make_datagram_qps();
-  ASSERT_TRUE(at(0).set_port_state(1, PortState::kArmed));
-  EXPECT_FALSE(at(0).port_up(1));
+  ASSERT_TRUE(at(0).ports().set_state(1, PortState::kArmed));
+  EXPECT_FALSE(at(0).ports().up(1));
   ASSERT_EQ(send_to(Lid(2)), PostResult::kOk);
   pair.run(5);
   EXPECT_TRUE(pair.pipe.sent_by(0).empty());
-  ASSERT_TRUE(at(0).set_port_state(1, PortState::kActive));
+  ASSERT_TRUE(at(0).ports().set_state(1, PortState::kActive));
   pair.run(5);
   EXPECT_EQ(received(), 1U);
-  ASSERT_TRUE(at(1).set_port_state(1, PortState::kInit));
+  ASSERT_TRUE(at(1).ports().set_state(1, PortState::kInit));
   ASSERT_EQ(send_to(Lid(2)), PostResult::kOk);
   pair.run(5);
   EXPECT_EQ(received(), 1U);
   EXPECT_EQ(at(1).counters().get(AdapterCounter::kDropPortInactive), 1U);
   EXPECT_EQ(not_mine(), 0U);
-  EXPECT_FALSE(at(1).set_port_state(1, PortState::kDown));
+  EXPECT_FALSE(at(1).ports().set_state(1, PortState::kDown));
 }
 
 TEST_F(PortTest, has_a_lane_for_each_service_level) {
   make_datagram_qps();
-  ServiceLanes lanes = lanes_in_turn(at(0).port_info(1)->lanes);
-  ASSERT_GE(at(0).port_info(1)->lanes, 2U);
+  ServiceLanes lanes = lanes_in_turn(at(0).ports().info(1)->lanes);
+  ASSERT_GE(at(0).ports().info(1)->lanes, 2U);
   EXPECT_EQ(lanes[0], VirtualLane(0));
   EXPECT_EQ(lanes[1], VirtualLane(1));
   ASSERT_EQ(send_to(Lid(2), ServiceLevel(1)), PostResult::kOk);
   pair.run(5);
   lanes[1] = VirtualLane(0);
-  ASSERT_TRUE(at(0).set_service_lanes(1, lanes));
+  ASSERT_TRUE(at(0).ports().set_service_lanes(1, lanes));
   ASSERT_EQ(send_to(Lid(2), ServiceLevel(1)), PostResult::kOk);
   pair.run(5);
   const auto sent = pair.pipe.sent_by(0, Opcode::kUdSend);
@@ -113,16 +113,16 @@ TEST_F(PortTest, has_a_lane_for_each_service_level) {
   EXPECT_EQ(sent[0]->view.vl, VirtualLane(1));
   EXPECT_EQ(sent[1]->view.vl, VirtualLane(0));
   lanes[3] = VirtualLane(15);
-  EXPECT_FALSE(at(0).set_service_lanes(1, lanes));
+  EXPECT_FALSE(at(0).ports().set_service_lanes(1, lanes));
 }
 
 TEST_F(PortTest, refuses_what_is_no_lid) {
-  EXPECT_FALSE(at(0).set_lid(2, Lid(8), 0)) << "no such port";
-  EXPECT_FALSE(at(0).set_lid(1, Lid(0), 0));
-  EXPECT_FALSE(at(0).set_lid(1, Lid(0xC000), 0));
-  EXPECT_FALSE(at(0).set_lid(1, Lid(10), 2)) << "its low bits are not free";
-  EXPECT_FALSE(at(0).set_lid(1, Lid(0x100), 8));
-  EXPECT_TRUE(at(0).set_lid(1, Lid(0x100), 7));
+  EXPECT_FALSE(at(0).ports().set_lid(2, Lid(8), 0)) << "no such port";
+  EXPECT_FALSE(at(0).ports().set_lid(1, Lid(0), 0));
+  EXPECT_FALSE(at(0).ports().set_lid(1, Lid(0xC000), 0));
+  EXPECT_FALSE(at(0).ports().set_lid(1, Lid(10), 2)) << "its low bits are not free";
+  EXPECT_FALSE(at(0).ports().set_lid(1, Lid(0x100), 8));
+  EXPECT_TRUE(at(0).ports().set_lid(1, Lid(0x100), 7));
 }
 
 }  // namespace

@@ -258,13 +258,13 @@ TEST_F(QpLife, nothing_is_lost_while_the_port_is_down_for_less_than_ten_seconds)
   pair.pipe.set_filter(nullptr);
   pair.run(900, 10ms);
   EXPECT_TRUE(pair.side(0).completions.empty());
-  EXPECT_FALSE(adapter().port_up(1));
+  EXPECT_FALSE(adapter().ports().up(1));
   pair.pipe.set_up(true);
   pair.run(100);
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.side(1).bytes_at(0, 4000), pair.side(0).bytes_at(0, 4000));
-  EXPECT_EQ(adapter().counters().get(AdapterCounter::kPortDowns), 1U);
+  EXPECT_EQ(adapter().ports().total(AdapterPortCounter::kDowns), 1U);
 }
 
 TEST_F(QpLife, a_port_down_for_ten_seconds_fails_its_connections) {
@@ -279,7 +279,7 @@ TEST_F(QpLife, a_port_down_for_ten_seconds_fails_its_connections) {
 }
 
 TEST_F(QpLife, an_overrun_cq_is_an_event_and_ends_its_qps) {
-  CompletionQueue* small = adapter(1).create_cq(2).value();
+  CompletionQueue* small = adapter(1).cqs().create(2).value();
   const QpConfig config{};
   QueuePair* a = pair.make_qp(0, config);
   QueuePair* b = pair.make_qp(1, {.recv_cq = small});
@@ -290,8 +290,8 @@ TEST_F(QpLife, an_overrun_cq_is_an_event_and_ends_its_qps) {
     ASSERT_EQ(send(*a, i), PostResult::kOk);
   }
   pair.run(5);
-  EXPECT_TRUE(adapter(1).query_cq(*small).overrun);
-  EXPECT_EQ(adapter(1).query_cq(*small).fill, 2U);
+  EXPECT_TRUE(adapter(1).cqs().query(*small).overrun);
+  EXPECT_EQ(adapter(1).cqs().query(*small).fill, 2U);
   EXPECT_GE(adapter(1).counters().get(AdapterCounter::kCqOverruns), 1U);
   EXPECT_EQ(adapter(1).query_qp(*b).state, QpState::kErr);
   EXPECT_TRUE(saw(1, AsyncEventKind::kCqOverrun));
@@ -301,21 +301,21 @@ TEST_F(QpLife, an_armed_cq_notifies_once_and_solicited_only_when_asked) {
   auto qps = pair.connect({});
   for (int i = 0; i < 3; ++i)
     ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {pair.side(1).sge(0, 256)}), PostResult::kOk);
-  adapter(1).arm_cq(*pair.side(1).cq, CqNotify::kSolicited);
+  adapter(1).cqs().arm(*pair.side(1).cq, CqNotify::kSolicited);
   ASSERT_EQ(send(*qps[0], 1), PostResult::kOk);
   pair.run(5);
-  EXPECT_FALSE(adapter(1).take_cq_notification(*pair.side(1).cq));
+  EXPECT_FALSE(adapter(1).cqs().take_notification(*pair.side(1).cq));
   ASSERT_EQ(send(*qps[0], 2, 100, adapter::kSendSolicited), PostResult::kOk);
   pair.run(5);
-  EXPECT_TRUE(adapter(1).take_cq_notification(*pair.side(1).cq));
-  EXPECT_FALSE(adapter(1).take_cq_notification(*pair.side(1).cq));
+  EXPECT_TRUE(adapter(1).cqs().take_notification(*pair.side(1).cq));
+  EXPECT_FALSE(adapter(1).cqs().take_notification(*pair.side(1).cq));
   EXPECT_NE(pair.side(1).completions.back().flags & adapter::kWcSolicited, 0);
-  adapter().arm_cq(*pair.side(0).cq, CqNotify::kSolicited);
+  adapter().cqs().arm(*pair.side(0).cq, CqNotify::kSolicited);
   Sge bad = pair.side(0).sge(0, 100);
   bad.lkey = Lkey(bad.lkey.value() ^ 1);
   ASSERT_EQ(adapter().post_send(*qps[0], {.sges = {&bad, 1}}), PostResult::kOk);
   pair.run(5);
-  EXPECT_TRUE(adapter().take_cq_notification(*pair.side(0).cq)) << "a failure is always said";
+  EXPECT_TRUE(adapter().cqs().take_notification(*pair.side(0).cq)) << "a failure is always said";
 }
 
 TEST_F(QpLife, unsignalled_wqes_complete_in_silence) {

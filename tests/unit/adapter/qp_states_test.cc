@@ -158,7 +158,7 @@ TEST_F(QpStates, an_acknowledgement_waits_no_longer_than_its_delay_from_the_firs
 }
 
 TEST_F(QpStates, a_completion_queue_overruns_once) {
-  CompletionQueue* small = adapter().create_cq(2).value();
+  CompletionQueue* small = adapter().cqs().create(2).value();
   const QpConfig config{.send_cq = small};
   QueuePair* qp = pair.make_qp(0, config);
   pair.bring_up(0, *qp, config, Qpn(0x222222), Lid(2), Psn(1), Psn(2));
@@ -174,7 +174,7 @@ TEST(QpWithoutPort, every_type_is_made_reset_and_destroyed_without_a_port) {
   SeededRandom random(1);
   ChannelAdapter adapter({.guid = Guid(1)}, random);
   const PdId pd = adapter.alloc_pd().value();
-  CompletionQueue* cq = adapter.create_cq(16).value();
+  CompletionQueue* cq = adapter.cqs().create(16).value();
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
     QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
     const uint32_t mask = kQpAttrState | find_qp_rule(type, QpState::kReset, QpState::kInit)->required;

@@ -33,10 +33,10 @@ class RealPorts : public OverLinks {
     for (uint32_t s = 0; s < 2; ++s) {
       sides[s] = std::make_unique<Side>(s + 1);
       Side& side = *sides[s];
-      side.adapter.attach(fabric->lend(2 * s));
-      side.adapter.attach(fabric->lend(2 * s + 1));
+      side.adapter.ports().attach(fabric->lend(2 * s));
+      side.adapter.ports().attach(fabric->lend(2 * s + 1));
       side.pd = side.adapter.alloc_pd().value();
-      side.cq = side.adapter.create_cq(64).value();
+      side.cq = side.adapter.cqs().create(64).value();
       side.region = side.adapter.memory().regions.reg_mr(side.pd, side.memory, Access::kLocalWrite).value();
     }
     run(20);
@@ -47,7 +47,7 @@ class RealPorts : public OverLinks {
       for (const std::unique_ptr<Side>& side : sides) {
         side->adapter.poll(fabric->clock.now());
         std::array<WorkCompletion, 8> some;
-        const uint32_t count = side->adapter.poll_cq(*side->cq, some);
+        const uint32_t count = side->adapter.cqs().poll(*side->cq, some);
         side->completions.insert(side->completions.end(), some.begin(), some.begin() + count);
       }
       fabric->step(20us);

@@ -66,7 +66,7 @@ class Supply : public ::testing::Test {
       adapter.supply(supplies);
     }
   }
-  uint64_t received() { return pair.side(1).adapter->counters().get(AdapterCounter::kCellsReceived); }
+  uint64_t received() { return pair.side(1).adapter->ports().total(AdapterPortCounter::kCellsReceived); }
   uint64_t drops() { return pair.side(1).adapter->counters().get(AdapterCounter::kDropWindow); }
   void expect_all_done() {
     pair.run(200, 1ms);
@@ -87,8 +87,8 @@ TEST_F(Supply, a_requester_without_memory_waits_for_it) {
   take_over(0);
   write_all(8);
   turns(0, 10);
-  const CounterSet<AdapterCounter>& counters = pair.side(0).adapter->counters();
-  EXPECT_EQ(counters.get(AdapterCounter::kCellsSent), kSlab);
+  const Ports& ports = pair.side(0).adapter->ports();
+  EXPECT_EQ(ports.total(AdapterPortCounter::kCellsSent), kSlab);
   EXPECT_TRUE(lack);
   EXPECT_EQ(pair.side(0).adapter->deadline(), Instant::min()) << "it goes on as soon as there is some";
   EXPECT_TRUE(pair.side(0).completions.empty());
@@ -96,7 +96,7 @@ TEST_F(Supply, a_requester_without_memory_waits_for_it) {
     supply(0);
     turns(0, 10);
   }
-  EXPECT_EQ(counters.get(AdapterCounter::kCellsSent), qps.size());
+  EXPECT_EQ(ports.total(AdapterPortCounter::kCellsSent), qps.size());
   expect_all_done();
 }
 
@@ -181,9 +181,9 @@ TEST_F(Supply, refused_calls_take_no_memory_and_say_why) {
   CompletionQueue& cq = *pair.side(0).cq;
   SharedReceiveQueue& srq = *adapter.srqs().create({.pd = pair.side(0).pd, .wqes = 8}).value();
   const uint64_t before = allocations();
-  const Refusable<CompletionQueue*> none = adapter.create_cq(0);
-  const Refusable<> deep = adapter.resize_cq(cq, 1U << 30);
-  const Refusable<> pkeys = adapter.set_pkeys(1, {});
+  const Refusable<CompletionQueue*> none = adapter.cqs().create(0);
+  const Refusable<> deep = adapter.cqs().resize(cq, 1U << 30);
+  const Refusable<> pkeys = adapter.ports().set_pkeys(1, {});
   const Refusable<> limit = adapter.srqs().modify(srq, {.limit = 9}, kSrqLimit);
   const Refusable<QueuePair*> qp = adapter.create_qp(QpConfig{.pd = PdId(1)});
   const Refusable<MemoryRegion> region = adapter.memory().regions.rereg_mr(Lkey(77), {});

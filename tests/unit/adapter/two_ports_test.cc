@@ -2,8 +2,14 @@
 // the port it was given.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+#include <string>
+
 #include "adapter/bring_up.h"
+#include "base/stats_page.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/temp_dir.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -15,11 +21,11 @@ using namespace std::chrono_literals;
 class TwoPorts : public ::testing::Test {
  protected:
   TwoPorts() {
-    near.attach(first.end(0));
-    near.attach(second.end(0));
+    near.ports().attach(first.end(0));
+    near.ports().attach(second.end(0));
     near.poll(clock.now());
     pd = near.alloc_pd().value();
-    cq = near.create_cq(64).value();
+    cq = near.cqs().create(64).value();
     region = near.memory().regions.reg_mr(pd, memory, Access::kLocalWrite | Access::kRemoteRead).value();
   }
   QueuePair* make_qp(QpConfig config = {}) {
@@ -35,7 +41,7 @@ class TwoPorts : public ::testing::Test {
       near.poll(clock.now());
       clock.advance(100us);
       std::array<WorkCompletion, 8> some;
-      const uint32_t count = near.poll_cq(*cq, some);
+      const uint32_t count = near.cqs().poll(*cq, some);
       completions.insert(completions.end(), some.begin(), some.begin() + count);
     }
   }
@@ -45,6 +51,8 @@ class TwoPorts : public ::testing::Test {
   Pipe second{256, Lid(3), Lid(4)};
   SeededRandom random{5};
   std::vector<std::byte> memory = std::vector<std::byte>(8192);
+  TempDir dir;
+  std::optional<StatsPage> page;  // outlives the adapter
   ChannelAdapter near{{.guid = Guid(9)}, random};
   PdId pd;
   CompletionQueue* cq = nullptr;
@@ -59,7 +67,7 @@ TEST_F(TwoPorts, two_queue_pairs_of_one_port_talk_without_a_link_whichever_port_
     QueuePair* a = make_qp();
     QueuePair* b = make_qp();
     for (auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-      const Lid own = near.port_info(port)->lid;
+      const Lid own = near.ports().info(port)->lid;
       ASSERT_EQ(
           bring_up(near, *from,
                    {.access = Access::kRemoteRead, .port = port, .dlid = own, .dest_qpn = near.qpn(*to)}),
@@ -111,11 +119,11 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
 
   SeededRandom seed(6);
   ChannelAdapter far({.guid = Guid(10)}, seed);
-  far.attach(first.end(1));
-  far.attach(second.end(1));
+  far.ports().attach(first.end(1));
+  far.ports().attach(second.end(1));
   far.poll(clock.now());
   const PdId far_pd = far.alloc_pd().value();
-  CompletionQueue* far_cq = far.create_cq(8).value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
   std::vector<std::byte> bytes(64);
   const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
@@ -124,7 +132,7 @@ TEST_F(TwoPorts, each_port_has_a_queue_pair_1_of_its_own) {
     QueuePair* qp =
         far.create_qp({.type = QpType::kUd, .pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();
     ASSERT_EQ(bring_up(far, *qp, {.port = port, .qkey = 7}), ModifyResult::kOk);
-    const Destination to{.lid = near.port_info(port)->lid, .qpn = kQpnGsi, .qkey = 7};
+    const Destination to{.lid = near.ports().info(port)->lid, .qpn = kQpnGsi, .qkey = 7};
     ASSERT_EQ(far.post_send(*qp, {.sges = {&data, 1}, .dest = to}), PostResult::kOk);
     far.poll(clock.now());
     run(3);
@@ -148,9 +156,9 @@ TEST(FirstLink, finds_what_was_posted_before) {
   SeededRandom random(5);
   std::vector<std::byte> memory(4096);
   ChannelAdapter adapter({.guid = Guid(9)}, random);
-  adapter.attach(pipe.end(0));
+  adapter.ports().attach(pipe.end(0));
   const PdId pd = adapter.alloc_pd().value();
-  CompletionQueue* cq = adapter.create_cq(64).value();
+  CompletionQueue* cq = adapter.cqs().create(64).value();
   const MemoryRegion region = adapter.memory().regions.reg_mr(pd, memory, Access::kNone).value();
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRd}) {
     QueuePair* qp = adapter.create_qp({.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq}).value();
@@ -173,10 +181,10 @@ TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
   ASSERT_EQ(near.post_recv(*qp, {.wr_id = 1, .sges = {&into, 1}}), PostResult::kOk);
   SeededRandom seed(6);
   ChannelAdapter far({.guid = Guid(10)}, seed);
-  far.attach(second.end(1));
+  far.ports().attach(second.end(1));
   far.poll(clock.now());
   const PdId far_pd = far.alloc_pd().value();
-  CompletionQueue* far_cq = far.create_cq(8).value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
   std::vector<std::byte> bytes(64);
   const MemoryRegion lent = far.memory().regions.reg_mr(far_pd, bytes, Access::kNone).value();
   const Sge data{lent.addr, 64, lent.lkey};
@@ -190,6 +198,67 @@ TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
   run(3);
   EXPECT_TRUE(completions.empty()) << "addressed to port 2's LID and port 1's QP";
   EXPECT_EQ(near.counters().get(AdapterCounter::kDropOtherLid), 1U);
+}
+
+/// Also on the stats page, and the adapter has none of them.
+TEST_F(TwoPorts, each_port_counts_what_passes_it) {
+  page = std::move(StatsPage::create(dir.path() + "/page").value());
+  SeededRandom seed(6);
+  ChannelAdapter far({.guid = Guid(10)}, seed);
+  for (Pipe* pipe : {&first, &second}) far.ports().attach(pipe->end(1));
+  far.poll(clock.now());
+  ASSERT_TRUE(near.publish(*page, "adapter"));
+  QueuePair* from = make_qp();
+  const PdId far_pd = far.alloc_pd().value();
+  CompletionQueue* far_cq = far.cqs().create(8).value();
+  QueuePair* to = far.create_qp({.pd = far_pd, .send_cq = far_cq, .recv_cq = far_cq}).value();
+  ASSERT_EQ(bring_up(near, *from, {.port = 2, .dlid = Lid(4), .dest_qpn = far.qpn(*to)}), ModifyResult::kOk);
+  ASSERT_EQ(
+      bring_up(far, *to,
+               {.access = Access::kRemoteWrite, .port = 2, .dlid = Lid(3), .dest_qpn = near.qpn(*from)}),
+      ModifyResult::kOk);
+  std::vector<std::byte> bytes(1024);
+  const MemoryRegion lent =
+      far.memory().regions.reg_mr(far_pd, bytes, Access::kLocalWrite | Access::kRemoteWrite).value();
+  const Sge data = sge(0, 1000);
+  ASSERT_EQ(near.post_send(*from, {.opcode = SendOpcode::kRdmaWrite,
+                                   .sges = {&data, 1},
+                                   .remote_addr = lent.addr,
+                                   .rkey = lent.rkey}),
+            PostResult::kOk);
+  for (int i = 0; i < 5; ++i) {
+    run(1);
+    far.poll(clock.now());
+  }
+  ASSERT_EQ(completions.size(), 1U);
+  first.inject_as_is(0, std::vector<std::byte>(64));
+  run(1);
+  first.set_up(false);
+  run(1);
+  using Counter = AdapterPortCounter;
+  const auto wire = [](const Pipe& pipe, int side) {
+    uint64_t all = 0;
+    for (const TracedCell* cell : pipe.sent_by(side)) all += cell->bytes.size();
+    return all;
+  };
+  const CounterSet<Counter>& idle = near.ports().find(1)->counters;
+  const CounterSet<Counter>& used = near.ports().find(2)->counters;
+  EXPECT_EQ(used.get(Counter::kCellsSent), second.sent_by(0).size());
+  EXPECT_EQ(used.get(Counter::kBytesSent), wire(second, 0));
+  EXPECT_EQ(used.get(Counter::kCellsReceived), second.sent_by(1).size());
+  EXPECT_EQ(used.get(Counter::kBytesReceived), wire(second, 1));
+  EXPECT_GT(used.get(Counter::kCellsReceived), 0U);
+  EXPECT_EQ(used.get(Counter::kBadCells) + used.get(Counter::kDowns), 0U);
+  EXPECT_EQ(idle.get(Counter::kCellsSent) + idle.get(Counter::kBytesSent), 0U);
+  EXPECT_EQ(idle.get(Counter::kBadCells), 1U);
+  EXPECT_EQ(idle.get(Counter::kDowns), 1U);
+  EXPECT_EQ(far.ports().find(1)->counters.get(Counter::kCellsReceived), 0U);
+  EXPECT_EQ(far.ports().find(2)->counters.get(Counter::kBytesReceived), wire(second, 0));
+  const auto entries = read_stats_page(dir.path() + "/page").value();
+  const std::map<std::string, uint64_t> shown(entries.begin(), entries.end());
+  EXPECT_EQ(shown.at("adapter.port.1.cells_sent"), 0U);
+  EXPECT_EQ(shown.at("adapter.port.2.cells_sent"), second.sent_by(0).size());
+  EXPECT_EQ(shown.count("adapter.cells_sent"), 0U);
 }
 
 TEST_F(TwoPorts, a_queue_pair_moved_to_another_port_sends_there) {

@@ -425,7 +425,7 @@ WcStatus status_of_next(Consumer& at) {
 }
 
 uint64_t cells_of(const Consumer& at) {
-  return at.device.count(adapter::AdapterCounter::kCellsSent);
+  return at.device.count(1, adapter::AdapterPortCounter::kCellsSent);
 }
 
 class DirectDevices : public ::testing::TestWithParam<std::array<bool, 2>> {

@@ -28,7 +28,7 @@ class MadQueuePairTest : public ::testing::Test {
       End& end = ends_[i];
       end.adapter = std::make_unique<adapter::ChannelAdapter>(
           adapter::AdapterConfig{.guid = Guid(0x1001U + static_cast<unsigned>(i))}, random_);
-      end.adapter->attach(pipe_.end(i));
+      end.adapter->ports().attach(pipe_.end(i));
       end.smi = std::make_unique<MadQueuePair>(*end.adapter, uint8_t{1});
       end.gsi = std::make_unique<MadQueuePair>(*end.adapter, uint8_t{1});
       EXPECT_TRUE(end.smi->open(kQpnSmi).ok());
@@ -88,7 +88,7 @@ TEST_F(MadQueuePairTest, a_datagram_of_qp1_goes_to_qp1_by_the_lane_of_its_servic
 
 TEST_F(MadQueuePairTest, subnet_management_has_no_partitions) {
   const uint16_t other[] = {0x8005, 0x8005};
-  ASSERT_TRUE(ends_[1].adapter->set_pkeys(1, other));
+  ASSERT_TRUE(ends_[1].adapter->ports().set_pkeys(1, other));
   ASSERT_TRUE(ends_[0].gsi->send(Lid(2), question(MadClass::kPerformance)));
   ASSERT_TRUE(ends_[0].smi->send(Lid(2), question(MadClass::kSubnetLid)));
   run();

@@ -24,7 +24,7 @@ class SessionPortTest : public ::testing::Test {
           adapter::AdapterConfig{.guid = Guid(0x1001U + static_cast<unsigned>(i)),
                                  .number = static_cast<uint8_t>(i + 1)},
           random);
-      adapters[i]->attach(pipe.end(i));
+      adapters[i]->ports().attach(pipe.end(i));
     }
     ports = std::make_unique<SessionPorts>(*adapters[1]);
     peer = std::make_unique<management::MadQueuePair>(*adapters[0], uint8_t{1});

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <new>
 #include <string>
 
 #include "fabric/window/memory_device.h"
 #include "fabric/window/own_window.h"
 #include "fabric/window/window_words.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/traced_device.h"
 
 namespace weft::test {
@@ -287,7 +289,7 @@ TEST_F(MappedFifo, slots_are_used_again_over_and_over) {
 TEST_F(MappedFifo, goes_on_by_requests_when_another_device_takes_over) {
   TracedDevice other(window.end(0));
   ASSERT_EQ(send("stored", 1), FifoPost::kOk);
-  sender.use(other);
+  ASSERT_TRUE(sender.use(other));
   ASSERT_EQ(send("moved", 2), FifoPost::kOk);
   run(3);
   EXPECT_EQ(take(), "stored");
@@ -295,6 +297,28 @@ TEST_F(MappedFifo, goes_on_by_requests_when_another_device_takes_over) {
   ASSERT_EQ(ended.size(), 2U);
   EXPECT_TRUE(ended[0].good && ended[1].good);
   EXPECT_FALSE(other.requests().empty());
+}
+
+uint64_t g_refused_bytes = 0;
+void refuse_copies(uint64_t bytes) {
+  if (bytes >= g_refused_bytes) throw std::bad_alloc();
+}
+
+TEST_F(MappedFifo, has_no_copy_of_its_slots_until_another_device_needs_one) {
+  constexpr uint64_t kCopyBytes = kSmallFifo.slots * kSmallFifo.slot_bytes;
+  TracedDevice other(window.end(0));
+  FifoSender fresh(window.end(0), kSenderChannel);
+  const uint64_t before = allocated_bytes();
+  ASSERT_TRUE(fresh.open(own.anchor()));
+  EXPECT_LT(allocated_bytes() - before, kCopyBytes);
+  g_refused_bytes = kCopyBytes;
+  watch_allocations(refuse_copies);
+  EXPECT_FALSE(fresh.use(other));
+  watch_allocations(nullptr);
+  ASSERT_EQ(fresh.send(2, 1, {}, 1), FifoPost::kOk) << "it goes on as before";
+  EXPECT_TRUE(other.requests().empty());
+  ASSERT_TRUE(fresh.use(other));
+  EXPECT_GE(allocated_bytes() - before, kCopyBytes);
 }
 
 TEST_F(MappedFifo, a_tail_that_cannot_be_breaks_the_sender) {

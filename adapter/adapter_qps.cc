@@ -1,4 +1,4 @@
-// The completion queues and QPs of an adapter: creation, end, and membership in groups and protocols. What
+// The QPs of an adapter: creation, end, and membership in groups and protocols. What
 // the checks refuse has taken neither memory nor a place.
 #include <utility>
 
@@ -77,63 +77,6 @@ Refusable<> check_qp(AdapterParts& parts, QpConfig& config, const ServiceRow& ro
 
 }  // namespace
 
-Refusable<std::unique_ptr<CompletionQueue>> ChannelAdapter::make_cq(uint32_t cqes) const {
-  constexpr const char* kLine = "create_cq: {} entries; 1 to {} are possible";
-  if (Refusable<> good = check_size(kLine, cqes, 1, limits().cqes_per_queue); !good) return good.error();
-  return std::make_unique<CompletionQueue>(cqes);
-}
-
-Refusable<CompletionQueue*> ChannelAdapter::create_cq(uint32_t cqes, uint32_t vector) {
-  Refusable<std::unique_ptr<CompletionQueue>> made = make_cq(cqes);
-  if (made.ok()) return create_cq(std::move(*made), vector);
-  parts_->engine.count(AdapterCounter::kAgentCalls);
-  return made.error();
-}
-
-Refusable<CompletionQueue*> ChannelAdapter::create_cq(std::unique_ptr<CompletionQueue>&& made,
-                                                      uint32_t vector) {
-  parts_->engine.count(AdapterCounter::kAgentCalls);
-  if (vector >= limits().completion_vectors)
-    return Refusal{Reason::kNoSuchObject, "create_cq: comp_vector {}; there are {}, from 0", vector,
-                   limits().completion_vectors};
-  if (CompletionQueue* cq = parts_->cqs.add(made); cq != nullptr) return cq;
-  return Refusal{Reason::kTableFull, "create_cq: all are in use; raise AdapterLimits::completion_queues"};
-}
-
-Refusable<FixedRing<WorkCompletion>> ChannelAdapter::room_for_cq(uint32_t cqes) const {
-  constexpr const char* kLine = "resize_cq: {} entries; 1 to {} are possible";
-  if (Refusable<> good = check_size(kLine, cqes, 1, limits().cqes_per_queue); !good) return good.error();
-  return CompletionQueue::room_for(cqes);
-}
-
-Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, uint32_t cqes) {
-  Refusable<FixedRing<WorkCompletion>> room = room_for_cq(cqes);
-  if (room.ok()) return resize_cq(cq, *room);
-  parts_->engine.count(AdapterCounter::kAgentCalls);
-  return room.error();
-}
-
-Refusable<> ChannelAdapter::resize_cq(CompletionQueue& cq, FixedRing<WorkCompletion>& room) {
-  parts_->engine.count(AdapterCounter::kAgentCalls);
-  if (!parts_->cqs.owns(cq))
-    return Refusal{Reason::kForeignObject, "resize_cq: the CQ belongs to another adapter"};
-  if (!cq.resize(room))
-    return Refusal{Reason::kBadSize, "resize_cq: {} entries wait to be polled", cq.fill()};
-  return {};
-}
-
-Refusable<> ChannelAdapter::destroy_cq(CompletionQueue* cq, std::unique_ptr<CompletionQueue>* memory) {
-  parts_->engine.count(AdapterCounter::kAgentCalls);
-  if (!parts_->cqs.owns(*cq))
-    return Refusal{Reason::kForeignObject, "destroy_cq: the CQ belongs to another adapter"};
-  if (cq->users != 0)
-    return Refusal{Reason::kBusy, "destroy_cq: QPs still complete there; destroy them first"};
-  parts_->engine.events.drop(cq->events);
-  std::unique_ptr<CompletionQueue> ended = parts_->cqs.remove(*cq);
-  if (memory != nullptr) *memory = std::move(ended);
-  return {};
-}
-
 Refusable<QueuePair*> ChannelAdapter::create_qp(const QpConfig& wanted) {
   QpConfig config = wanted;
   const ServiceRow* row = parts_->services.find(config.type);
@@ -150,7 +93,7 @@ Refusable<QpMemory> ChannelAdapter::make_qp(const QpConfig& config) const {
   if (!row->serves_domain)
     if (Refusable<> good = check_sizes(limits(), config, *row); !good) return good.error();
   auto made = std::make_unique<QueuePair>(config, *row, &parts_->engine, limits().inline_bytes);
-  if (parts_->ways != nullptr && parts_->engine.config.finds_ways && row->finds_ways)
+  if (parts_->several_nics != nullptr && parts_->engine.config.finds_ways && row->finds_ways)
     made->ways = std::make_unique<WayState>();
   return QpMemory(made.release());
 }
@@ -210,7 +153,7 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory* memory) {
     return Refusal{Reason::kBusy, "destroy_qp: the QP is member of a multicast group; detach it first"};
   qp->service->say_last_words(*qp);
   qp->service->forget(*qp);
-  if (qp->ways != nullptr) parts_->ways->forget(*qp);
+  if (qp->ways != nullptr) parts_->several_nics->ways.forget(*qp);
   forget_everything(engine, *qp);
   engine.delist(*qp);
   if (qp->row->serves_domain) {
