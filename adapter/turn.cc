@@ -3,6 +3,7 @@
 // compared, so an old number finds no QP. A connected QP takes cells only from its bound peer; that is
 // checked before PSN and key (PUSH-CHAN-07).
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -223,12 +224,14 @@ int send_acks(AdapterParts& parts) noexcept {
 }
 
 /// A QP that finds no credit moves to the list of QPs that wait for it. A QP that has sent and could send
-/// more goes behind the others.
+/// more goes behind the others, also among those that wait: a lane may get credit for one cell at a time.
 int send_cells(AdapterParts& parts) noexcept {
   Engine& engine = parts.engine;
   uint32_t sent = 0;
   uint32_t moved = 0;
   SendList& list = engine.schedule.sends;
+  std::array<QueuePair*, kQpsPerTurn> last_to_wait;
+  uint32_t last = 0;
   for (size_t left = list.size(); left > 0 && !list.empty(); --left) {
     if (sent >= kCellsPerTurn || moved >= kQpsPerTurn || engine.tx_chunks.awaited()) break;
     QueuePair& qp = list.pop_front();
@@ -238,12 +241,15 @@ int send_cells(AdapterParts& parts) noexcept {
         parts.by_service(qp, [&](auto& service) { return service.run(qp, kCellsPerQpTurn, blocked); });
     sent += cells;
     moved += cells != 0 ? 1 : 0;
-    if (blocked) {
+    if (blocked && cells != 0) {
+      last_to_wait[last++] = &qp;
+    } else if (blocked) {
       engine.schedule.wait_to_send(qp);
     } else if (cells != 0 && (qp.answers || parts.has_work(qp))) {
       engine.schedule.want_send(qp);
     }
   }
+  for (uint32_t i = 0; i < last; ++i) engine.schedule.wait_to_send(*last_to_wait[i]);
   return static_cast<int>(sent);
 }
 

@@ -69,19 +69,20 @@ struct TxPacket {
 struct SendProgress {
   Psn first_psn{};  // PSN of packet 0
   uint32_t reads_in_flight = 0;
-  uint64_t first = 0;         // oldest packet that is not retired
-  uint64_t end = 0;           // next packet to be made
-  uint64_t cursor = 0;        // no packet before it has pending cells
-  uint64_t cumulative = 0;    // packets before it are acknowledged
-  uint64_t newest_acked = 0;  // one behind the newest packet of which a cell was acknowledged
-  uint64_t bytes_in_flight = 0;
+  uint64_t first = 0;            // oldest packet that is not retired
+  uint64_t end = 0;              // next packet to be made
+  uint64_t cursor = 0;           // no packet before it has pending cells
+  uint64_t cumulative = 0;       // packets before it are acknowledged
+  uint64_t newest_acked = 0;     // one behind the newest packet of which a cell was acknowledged
+  uint32_t bytes_in_flight = 0;  // at most kByteWindow and one packet
+  uint32_t lane_mark = 0;        // low bits of the flits sent on the lane at the last look; 0: no look
   uint8_t retries = 0;
   uint8_t rnr_retries = 0;
   uint8_t repairs = 0;  // requests for an answer since the last new acknowledgement
   bool halted = false;  // a WQE has failed: no new WQE is started
   bool drain_reported = false;
   bool rtt_known = false;
-  uint16_t still_ms = 0;  // ms forgiven since the last acknowledgement because the peer stands still
+  uint16_t still_ms = 0;  // ms forgiven since the last acknowledgement: peer stands still, cells wait
   Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
   Instant rnr_until = Instant::min();    // paused by RNR NAK

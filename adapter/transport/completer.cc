@@ -245,17 +245,6 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
 
 /// The peer's process stands still, as the switch next to it reports. For at most kStandstillMax this does
 /// not count as silence of a lost peer. One cell is repeated from time to time; the rest waits.
-void Completer::stand_by(QueuePair& qp) noexcept {
-  SendSide& tx = qp.tx;
-  engine_.count(AdapterCounter::kStandstillsHeard);
-  const auto silent = std::chrono::ceil<std::chrono::milliseconds>(engine_.now - tx.progress_at);
-  const int64_t forgiven = tx.still_ms + std::max<int64_t>(silent.count(), 1);
-  if (forgiven > kStandstillMax / 1ms) return;
-  tx.still_ms = static_cast<uint16_t>(forgiven);
-  tx.retries = 0;
-  tx.progress_at = engine_.now;
-}
-
 void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept {
   SendSide& tx = qp.tx;
   const NakRule& rule = nak_rule(cell.ack.code);
@@ -349,6 +338,7 @@ void Completer::made_progress(QueuePair& qp) noexcept {
   tx.progress_at = engine_.now;
   tx.retries = tx.rnr_retries = tx.repairs = 0;
   tx.still_ms = 0;
+  tx.lane_mark = 0;
   retire_packets(qp);
   tx.timeout = base_timeout(qp);
   rearm(qp);
@@ -549,6 +539,11 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
     tx.retransmit_at = quiet_since + allowed;
     return;
   }
+  if (allowed >= tx.timeout && waits_at_neighbour(qp)) {
+    tx.retransmit_at = engine_.now + allowed;
+    return;
+  }
+  tx.lane_mark = 0;
   qp.counters.add(QpCounter::kTimeouts);
   const Duration silence = engine_.now - tx.progress_at;
   // While cells get lost, single questions are repeated early. They are no reason to leave the way.
@@ -574,6 +569,7 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
 /// dead peer as long as the port goes down and up.
 void Completer::wait_on(QueuePair& qp) noexcept {
   qp.tx.progress_at = engine_.now - qp.attr.ack_timeout * qp.tx.retries;
+  qp.tx.lane_mark = 0;  // of a lane that may have begun anew
 }
 
 void Completer::repeat_by_new_link(QueuePair& qp) noexcept {

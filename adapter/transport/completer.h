@@ -78,6 +78,8 @@ class Completer {
   void take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept;
   void sample_rtt(SendSide& tx, Duration sample) noexcept;
   void on_retransmit_timer(QueuePair& qp) noexcept;
+  [[nodiscard]] bool waits_at_neighbour(QueuePair& qp) noexcept;
+  bool forgive(QueuePair& qp) noexcept;
   void stand_by(QueuePair& qp) noexcept;
   void retire_packets(QueuePair& qp) noexcept;
   [[nodiscard]] bool complete_head(QueuePair& qp) noexcept;

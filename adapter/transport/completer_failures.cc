@@ -1,5 +1,6 @@
 // Part of the completer: failed requests and their reports. adapter/transport/completer.cc explains how the
 // completer works.
+#include <algorithm>
 #include <chrono>
 
 #include "adapter/queues/qp_lifecycle.h"
@@ -65,6 +66,40 @@ Reason Completer::silence_reason(QueuePair& qp) noexcept {
   // A peer that expects a slightly lower PSN keeps the packet and never executes it.
   if (qp.other_psn || qp.tx.at(tx.first).probed) return Reason::kPeerOtherPsn;
   return tx.newest_acked != 0 ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered;
+}
+
+void Completer::stand_by(QueuePair& qp) noexcept {
+  engine_.count(AdapterCounter::kStandstillsHeard);
+  static_cast<void>(forgive(qp));
+}
+
+/// The silence up to now uses up no retries, for at most kStandstillMax without an acknowledgement. False
+/// when that time is over.
+bool Completer::forgive(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  const auto silent = std::chrono::ceil<std::chrono::milliseconds>(engine_.now - tx.progress_at);
+  const int64_t forgiven = tx.still_ms + std::max<int64_t>(silent.count(), 1);
+  if (forgiven > kStandstillMax / 1ms) return false;
+  tx.still_ms = static_cast<uint16_t>(forgiven);
+  tx.retries = 0;
+  tx.progress_at = engine_.now;
+  return true;
+}
+
+/// True while cells that were sent in time may wait at the neighbour, for example for the rate of a slow
+/// link (docs/faults.md): a cell that has not left it can have no answer. The credits of one lane do not tell
+/// which cells have left. So the first look notes what was sent, and is believed for one more timeout. After
+/// it, only cells that were sent before count.
+bool Completer::waits_at_neighbour(QueuePair& qp) noexcept {
+  SendSide& tx = qp.tx;
+  const fabric::LaneTotals lane = qp.path.carrier->lane_totals(qp.path.vl);
+  if (lane.returned == lane.sent) return false;
+  if (tx.lane_mark == 0) {
+    tx.lane_mark = std::max(static_cast<uint32_t>(lane.sent), 1U);
+    return true;
+  }
+  const auto left = static_cast<int32_t>(static_cast<uint32_t>(lane.returned) - tx.lane_mark);
+  return left < 0 && forgive(qp);
 }
 
 /// Reports a request with unlimited RNR retries once it has waited for kRnrWaitTold.

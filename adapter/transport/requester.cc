@@ -136,7 +136,7 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   const bool last = wqe.cut + bytes == wqe.length;
   const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
-  const uint64_t after = tx.bytes_in_flight + bytes;
+  const uint32_t after = tx.bytes_in_flight + bytes;
   const bool half_window = (tx.bytes_in_flight < kByteWindow / 2 && after >= kByteWindow / 2) ||
                            (tx.end - tx.first) % (kPacketWindow / 2) == kPacketWindow / 2 - 1;
   TxPacket& packet = tx.at(tx.end);

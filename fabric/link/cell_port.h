@@ -31,6 +31,12 @@ struct RxCell {
   VirtualLane vl{};
 };
 
+/// Flits of one lane since the link came up.
+struct LaneTotals {
+  uint64_t sent = 0;
+  uint64_t returned = 0;  // of these, flits for which the neighbour has given the credit back
+};
+
 /// Owner: one thread. No call blocks or allocates once the link is up.
 class CellPort : public Sleeper {
  public:
@@ -47,6 +53,9 @@ class CellPort : public Sleeper {
   [[nodiscard]] virtual std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept = 0;
   /// Sends the claimed cell. `cell_crc` is the CRC in its last four bytes.
   virtual void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept = 0;
+
+  /// Tells which cells may still wait at the neighbour. A port without credits has equal totals.
+  [[nodiscard]] virtual LaneTotals lane_totals(VirtualLane /*vl*/) const noexcept { return {}; }
 
   /// Cells that arrived; valid until release().
   [[nodiscard]] virtual std::span<const RxCell> receive() noexcept = 0;

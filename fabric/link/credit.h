@@ -38,6 +38,7 @@ class LaneCredit {
     return true;
   }
   [[nodiscard]] uint64_t sent() const noexcept { return sent_; }
+  [[nodiscard]] uint64_t returned() const noexcept { return returned_; }
 
   // ---- receiving half --------------------
   /// A flit came in. @return false when the peer had no credit for it.

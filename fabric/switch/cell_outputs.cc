@@ -218,7 +218,7 @@ uint32_t CellOutputs::drop_from(Port& in, Port& out, VirtualLane vl, SwitchPortC
     ++cells;
   }
   Ingress& coming = in.ingress[vl.value()];
-  if (coming.open && coming.output == out.number) coming.dropping = true;
+  if (coming.open && coming.output == out.number && !coming.held_only) coming.dropping = true;
   in.counters.add(reason, cells);
   return flits;
 }

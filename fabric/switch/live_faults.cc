@@ -1,7 +1,7 @@
 // How it works: rules are asked in the order in which they were set, and the first one that strikes decides.
 // A cell that is to be late or to come twice is copied into a pool; the switch sends it when it is due. A
-// cell gets its place in the queue when its last flit has come. A rate books time only for cells that pass: a
-// lost cell takes no time on the link.
+// cell gets its place in the queue when its last flit has come. A cell that waits for a rate goes to the
+// rate's queues instead (rate_queues.cc).
 //
 // Each rule draws from its own random generator. So the same cells in the same order are struck again,
 // whatever other rules do.
@@ -17,13 +17,6 @@
 #include "messages/opcode.h"
 
 namespace weft::fabric {
-namespace {
-
-/// Switch::kPortsMax, plus the management port and the unused port 255.
-constexpr size_t kPortNumbers = 256;
-
-}  // namespace
-
 Status LiveFaults::check(const FaultRule& rule) {
   if (rule.chance_ppm == 0 || rule.chance_ppm > kFaultAlways)
     return Error{"the chance of a fault must be above 0 and at most 100 %"};
@@ -52,10 +45,8 @@ Result<uint32_t> LiveFaults::add(const FaultRule& rule, Instant now) {
   fault.rule = rule;
   fault.began = now;
   fault.random = SeededRandom(rule.seed);
-  if (rule.kind == FaultKind::kRate)
-    fault.next_pass.assign(2 * (rule.port == kFaultEveryPort ? kPortNumbers : 1), now);
   rules_.push_back(std::move(fault));
-  ++active_;
+  update();
   show(rules_.size() - 1, rules_.size());
   return rules_.back().id;
 }
@@ -98,8 +89,10 @@ size_t LiveFaults::erase_rules(Ends ends) noexcept {
   const size_t before = rules_.size();
   const auto first = std::find_if(rules_.begin(), rules_.end(), ends);
   const auto from = static_cast<size_t>(first - rules_.begin());
+  for (auto rule = first; rule != rules_.end(); ++rule)
+    if (ends(*rule)) rates_.end_rule(rule->id);
   const size_t erased = std::erase_if(rules_, ends);
-  active_ -= static_cast<uint32_t>(erased);
+  update();
   show(from, before);
   return erased;
 }
@@ -142,51 +135,11 @@ bool LiveFaults::strikes(LiveFault& fault, Instant now) noexcept {
   return rule.chance_ppm == kFaultAlways || fault.random.chance_ppm(rule.chance_ppm);
 }
 
-namespace {
-
-/// Calls `action(place)` for each direction of a link that the rate limits and that a cell from `in` to `out`
-/// takes. As on a cable, each direction has the rate for itself.
-template <class Action>
-void for_each_way(const FaultRule& rule, PortNumber in, PortNumber out, Action action) {
-  const bool every = rule.port == kFaultEveryPort;
-  if ((every || in == rule.port) && rule.direction != FaultDirection::kTo) action(every ? 2U * in : 0U);
-  if ((every || out == rule.port) && rule.direction != FaultDirection::kFrom)
-    action((every ? 2U * out : 0U) + 1);
-}
-
-/// Transmission time of a cell at the rate.
-Duration time_at_rate(const FaultRule& rule, uint64_t bytes) noexcept {
-  const double seconds = rule.cells_per_second != 0
-                             ? 1.0 / rule.cells_per_second
-                             : static_cast<double>(bytes * 8) / static_cast<double>(rule.bits_per_second);
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-}  // namespace
-
-Instant LiveFaults::next_turn(const LiveFault& fault, PortNumber in, PortNumber out) noexcept {
-  Instant turn{};
-  for_each_way(fault.rule, in, out, [&](size_t way) { turn = std::max(turn, fault.next_pass.at(way)); });
-  return turn;
-}
-
-/// Books the transmission time of a whole cell.
-void LiveFaults::take_turn(LiveFault& fault, HeldCell& cell, Instant now) noexcept {
-  const Duration takes = time_at_rate(fault.rule, cell.bytes.size());
-  Instant turn = now;
-  for_each_way(fault.rule, cell.input, cell.output, [&](size_t way) {
-    turn = std::max(turn, fault.next_pass.at(way));
-    fault.next_pass.at(way) = turn + takes;
-  });
-  cell.due = cell.latest = turn;
-}
-
-FaultVerdict LiveFaults::apply(LiveFault& fault, PortNumber in, PortNumber out, Instant now) noexcept {
+FaultVerdict LiveFaults::apply(LiveFault& fault, Instant now) noexcept {
   const FaultRule& rule = fault.rule;
   verdict_overtaken_ = true;
   verdict_copy_ = false;
   verdict_due_ = now;
-  verdict_paced_by_ = 0;
   switch (rule.kind) {
     case FaultKind::kCorrupt:
       return FaultVerdict::kCorrupt;
@@ -203,8 +156,7 @@ FaultVerdict LiveFaults::apply(LiveFault& fault, PortNumber in, PortNumber out, 
       return FaultVerdict::kHold;
     }
     case FaultKind::kRate:
-      verdict_paced_by_ = fault.id;
-      return next_turn(fault, in, out) - now > kFaultRateWaitMax ? FaultVerdict::kDrop : FaultVerdict::kHold;
+      return FaultVerdict::kPace;
     case FaultKind::kDrop:
     case FaultKind::kCut:
     case FaultKind::kFlap:
@@ -225,10 +177,11 @@ FaultVerdict LiveFaults::judge(PortNumber in, PortNumber out, VirtualLane vl, co
       (*shown_)[static_cast<size_t>(&fault - rules_.data())].set(FaultGauge::kStruck, fault.struck);
     verdict_id_ = fault.id;
     verdict_kind_ = fault.rule.kind;
-    verdict = apply(fault, in, out, now);
+    verdict = apply(fault, now);
     break;
   }
-  const bool passes = verdict != FaultVerdict::kDrop && verdict != FaultVerdict::kHold;
+  const bool passes =
+      verdict != FaultVerdict::kDrop && verdict != FaultVerdict::kHold && verdict != FaultVerdict::kPace;
   if (passes && to_overtake_ != 0) [[unlikely]]
     let_pass(out, now);
   return verdict;
@@ -273,16 +226,24 @@ HeldCell* LiveFaults::begin_hold(PortNumber in, PortNumber out, VirtualLane vl) 
   cell.vl = vl;
   cell.copy = verdict_copy_;
   cell.overtaken = verdict_overtaken_;
-  cell.paced_by = verdict_paced_by_;
   cell.due = verdict_due_;
   cell.latest = verdict_due_;
   cell.bytes.clear();
   cell.flits.clear();
   ++held_count_;
   if (!cell.overtaken) ++to_overtake_;
-  ++active_;
   half_.push_back(index);
+  update();
   return &cell;
+}
+
+HeldCell* LiveFaults::begin_pace(PortNumber in, PortNumber out, VirtualLane vl) {
+  const uint32_t rule = verdict_id_ != 0 ? verdict_id_ : rates_.rule_of(in, out, vl);
+  if (rule == 0) return nullptr;
+  HeldCell* const cell = rates_.begin(rule, in, out, vl);
+  cell->takes_time = verdict_id_ != 0;
+  update();
+  return cell;
 }
 
 /// Puts the cell behind those that are due at the same time.
@@ -295,35 +256,43 @@ void LiveFaults::queue(uint32_t index) {
 }
 
 /// Copies the flit as the switch would send it: with the checked header and the verified CRC.
-void LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now) {
+bool LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now) {
   const size_t at = cell.bytes.size();
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
   if (head != nullptr) head->store(cell.bytes.data() + at);
   if (flit.head && flit.tail) store_be(cell.bytes.data() + cell.bytes.size() - kCrcBytes, flit.cell_crc);
   cell.flits.push_back({static_cast<uint32_t>(flit.payload.size()), flit.cell_crc, flit.poison});
-  if (!flit.tail) return;
-  if (LiveFault* rate = find(cell.paced_by); rate != nullptr) take_turn(*rate, cell, now);
+  if (!flit.tail) return false;
+  if (cell.paced_by != 0) {
+    const LiveFault* const rate = find(cell.paced_by);
+    return rates_.push(cell, rate == nullptr ? nullptr : &rate->rule, now);
+  }
   cell.due = std::max(cell.due, now);
   const auto index = static_cast<uint32_t>(&cell - pool_.data());
   std::erase(half_, index);
   queue(index);
+  return false;
 }
 
 void LiveFaults::end_hold(uint32_t index) noexcept {
   --held_count_;
   if (!pool_[index].overtaken) --to_overtake_;
-  --active_;
   free_.push_back(index);
+  update();
 }
 
 void LiveFaults::abandon(const HeldCell& cell) noexcept {
+  if (cell.paced_by != 0) {
+    rates_.abandon(cell);
+    return update();
+  }
   const auto index = static_cast<uint32_t>(&cell - pool_.data());
   std::erase(half_, index);
   end_hold(index);
 }
 
 Instant LiveFaults::deadline() const noexcept {
-  return order_.empty() ? kNever : next_try_;
+  return std::min(order_.empty() ? kNever : next_try_, rates_.deadline());
 }
 
 }  // namespace weft::fabric

@@ -16,6 +16,8 @@
 #include "base/rng.h"
 #include "fabric/link/link.h"
 #include "fabric/switch/forwarding_table.h"
+#include "fabric/switch/held_cell.h"
+#include "fabric/switch/rate_queues.h"
 #include "messages/cell.h"
 #include "messages/fault_rule.h"
 #include "messages/ids.h"
@@ -28,11 +30,8 @@ namespace weft::fabric {
 
 static_assert(kPortNone == kFaultNoPort);
 inline constexpr size_t kFaultRulesMax = 64;
-/// Cells that all rules together may hold at a time. A further cell is lost and counted.
+/// Cells that all rules together may hold at a time, but for rates. A further cell is lost and counted.
 inline constexpr size_t kFaultHeldMax = 4096;
-/// A cell that would wait longer than this for its turn at a rate is lost. The queue in front of a slow link
-/// is short in time, so that round trips stay below the timeouts of common programs (67 ms and more).
-inline constexpr Duration kFaultRateWaitMax = std::chrono::milliseconds(20);
 /// A reordered cell leaves after this time even if no other cell overtakes it.
 inline constexpr Duration kFaultReorderMax = 1ms;
 
@@ -50,30 +49,10 @@ struct LiveFault {
   uint64_t matched = 0;
   uint64_t struck = 0;
   SeededRandom random{1};
-  std::vector<Instant> next_pass;  // kRate: when the next cell may go; two per port: from it, to it
 };
 
 /// The decision about a cell.
-enum class FaultVerdict : uint8_t { kPass, kDrop, kCorrupt, kDuplicate, kHold };
-
-/// A cell that was taken out of forwarding, with all data needed to send it later.
-struct HeldCell {
-  PortNumber input = kPortNone;
-  PortNumber output = kPortNone;
-  VirtualLane vl{};
-  bool copy = false;      // of a cell that was forwarded; counts as one more cell that came in
-  bool overtaken = true;  // false: waits until another cell for the same output passes
-  uint32_t paced_by = 0;  // kRate rule that sets `due` once the cell is whole
-  Instant due{};
-  Instant latest{};              // until then it may wait for queued cells on its lane
-  std::vector<std::byte> bytes;  // flit payloads, one behind the other
-  struct Flit {
-    uint32_t bytes = 0;
-    uint32_t cell_crc = 0;
-    bool poison = false;
-  };
-  std::vector<Flit> flits;
-};
+enum class FaultVerdict : uint8_t { kPass, kDrop, kCorrupt, kDuplicate, kHold, kPace };
 
 /// The rules of one switch and the cells they hold. Owner: the switch's thread. Without rules judge() is not
 /// called. May allocate: faults are for tests, and measurements are made without them.
@@ -96,20 +75,26 @@ class LiveFaults {
   void clear() noexcept;
   [[nodiscard]] std::span<const LiveFault> rules() const noexcept { return rules_; }
   /// True when rules are in force or cells are held.
-  [[nodiscard]] bool active() const noexcept { return active_ != 0; }
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  /// True when cells are held, or credits are kept back for a rate.
+  [[nodiscard]] bool busy() const noexcept { return busy_; }
 
   /// Decides about a cell from port `in` to port `out`: the first rule that strikes decides. After kHold and
-  /// kDuplicate the caller calls begin_hold().
+  /// kDuplicate the caller calls begin_hold(), after kPace begin_pace().
   [[nodiscard]] FaultVerdict judge(PortNumber in, PortNumber out, VirtualLane vl, const CellHead& head,
                                    Instant now) noexcept;
 
   /// The rule that struck the cell judged last, as text: "fault 3 (drop)". Empty after kPass.
   [[nodiscard]] std::string verdict_words() const;
 
-  /// A place for the cell judged last; null when all places are taken.
+  /// A place for the cell judged last; null when all places are taken. add_flit() and abandon() take it.
   HeldCell* begin_hold(PortNumber in, PortNumber out, VirtualLane vl);
+  /// A place in the queue of the rate that struck the cell judged last. After kPass: behind the cells from
+  /// `in` to `out` on this lane that wait for a rate; null when none do.
+  HeldCell* begin_pace(PortNumber in, PortNumber out, VirtualLane vl);
   /// Adds a flit. The cell is queued with its last flit, so a cell that never completes delays no other.
-  void add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now);
+  /// @return true if the cell is whole now and has to wait for a rate.
+  bool add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now);
   /// Passes due whole cells to `send`, oldest first; `send` returns whether it could send the cell. A cell
   /// that could not be sent delays those of the same output and lane behind it, and is tried again
   /// kFaultRetry later. @return cells sent.
@@ -120,7 +105,10 @@ class LiveFaults {
   /// Drops the whole cells that are held for a port whose link has gone. Calls `note` for each.
   template <typename Note>
   void forget(PortNumber port, Note&& note);
-  [[nodiscard]] uint32_t held() const noexcept { return held_count_; }
+  [[nodiscard]] uint32_t held() const noexcept { return held_count_ + rates_.held(); }
+  /// The cells that wait for rates. After changes the caller calls rates_changed().
+  [[nodiscard]] RateQueues& rates() noexcept { return rates_; }
+  void rates_changed() noexcept { update(); }
   /// When the next held cell is due or is tried again; kNever without held cells.
   [[nodiscard]] Instant deadline() const noexcept;
 
@@ -131,10 +119,8 @@ class LiveFaults {
   [[nodiscard]] static bool matches(const FaultRule& rule, PortNumber in, PortNumber out, VirtualLane vl,
                                     uint8_t opcode) noexcept;
   [[nodiscard]] bool strikes(LiveFault& fault, Instant now) noexcept;
-  [[nodiscard]] FaultVerdict apply(LiveFault& fault, PortNumber in, PortNumber out, Instant now) noexcept;
+  [[nodiscard]] FaultVerdict apply(LiveFault& fault, Instant now) noexcept;
   [[nodiscard]] LiveFault* find(uint32_t id) noexcept;
-  [[nodiscard]] static Instant next_turn(const LiveFault& fault, PortNumber in, PortNumber out) noexcept;
-  static void take_turn(LiveFault& fault, HeldCell& cell, Instant now) noexcept;
   void let_pass(PortNumber out, Instant now) noexcept;
   template <typename Ends>
   size_t erase_rules(Ends ends) noexcept;
@@ -142,6 +128,10 @@ class LiveFaults {
   void show(size_t first, size_t last) noexcept;
   void queue(uint32_t index);
   void end_hold(uint32_t index) noexcept;
+  void update() noexcept {
+    busy_ = held_count_ != 0 || !rates_.idle();
+    active_ = busy_ || !rules_.empty();
+  }
 
   std::vector<LiveFault> rules_;
   std::unique_ptr<std::array<CounterSet<FaultGauge>, kFaultRulesMax>> shown_;  // in the order of rules_
@@ -151,15 +141,16 @@ class LiveFaults {
   std::vector<uint32_t> half_;   // held cells that lack flits
   uint32_t held_count_ = 0;
   uint32_t to_overtake_ = 0;  // held cells that wait to be overtaken
-  uint32_t active_ = 0;       // rules and held cells
+  bool active_ = false;
+  bool busy_ = false;
   uint32_t next_id_ = 1;
   Instant next_try_ = kNever;  // no whole cell that could be sent is due before
   Instant verdict_due_{};      // of the cell judged last
-  uint32_t verdict_paced_by_ = 0;
   bool verdict_overtaken_ = true;
   bool verdict_copy_ = false;
   uint32_t verdict_id_ = 0;  // of the rule; 0: no rule struck
   FaultKind verdict_kind_ = FaultKind::kDrop;
+  RateQueues rates_;
 };
 
 template <typename Send>

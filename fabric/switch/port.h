@@ -29,6 +29,7 @@ enum class SwitchPortCounter : uint8_t {
   kPoisonOut,          // tails that told the next hop to drop the cell
   kCellsCopied,        // copies of multicast cells beyond the first, and answers made here
   kStandstillAnswers,  // part of kCellsCopied: answers that the destination takes no cells
+  kCellsPaced,         // waited for a rate, with their credit (docs/faults.md)
   // Drops, each counted at the port by which the cell came in.
   kDropTooShort,  // head flit without a whole header
   kDropVersion,
@@ -64,6 +65,7 @@ enum class SwitchPortCounter : uint8_t {
       "poison_out",
       "cells_copied",
       "standstill_answers",
+      "cells_paced",
       "drop_too_short",
       "drop_version",
       "drop_address",

@@ -71,6 +71,7 @@ Switch::Switch(const SwitchConfig& config)
     WEFT_CHECK(fits.ok(), fits.error().text.c_str());
     ports_.all.push_back(std::move(port));
   }
+  faults_.rates().share_lanes_by(ports_[0].arbiter);
 }
 
 void Switch::attach(PortNumber number, LinkEngine& link) {
@@ -98,7 +99,7 @@ int Switch::poll(Instant now) noexcept {
   awake_.wake_due();
   int work = watch_links(now);
   work += receive_all();
-  if (faults_.held() != 0) [[unlikely]]
+  if (faults_.busy()) [[unlikely]]
     work += gate_.release_held();
   work += outputs_.forward();
   awake_.set().for_each([&](PortNumber number) {
@@ -130,7 +131,7 @@ int Switch::receive_all() noexcept {
   CellHead head;
   if (flit.head) {
     if (cell.special) [[unlikely]]
-      gate_.end_strike(cell);
+      gate_.end_strike(in, cell);
     in.counters.add(SwitchPortCounter::kCellsIn);
     SwitchPortCounter reason = SwitchPortCounter::kDropTooShort;
     if (flit.payload.size() >= kCellHeaderBytes) [[likely]] {
@@ -159,6 +160,7 @@ int Switch::receive_all() noexcept {
   }
   Port& out = ports_[cell.output];
   if (++cell.flits > flits_per_cell_) [[unlikely]] {
+    gate_.drop_too_long(in, cell);
     in.link->grant(flit.vl, 1 + outputs_.drop_from(in, out, flit.vl, SwitchPortCounter::kDropTooLong));
     return;
   }
@@ -244,6 +246,7 @@ int Switch::watch_links(Instant now) noexcept {
 
 void Switch::take_link_up(Port& port) noexcept {
   make_buffers(port);
+  gate_.drop_left(port);
   for (uint32_t i = 0; i < kVlCount; ++i) {
     if (port.buffers[i] == nullptr) continue;
     for (Port* out : ports_.attached)

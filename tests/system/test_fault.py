@@ -188,13 +188,32 @@ class ProgramFaultTest(FaultCommands, ProgramCase):
     @unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
     def test_a_slow_link_ends_no_program(self):
         self.fault("s1", "rate", "2000")
-        words = ["ib_write_bw", "-F", "-n", "100", "-s", "65536", "-p", 25000 + self.holder.pid % 5000]
+        self.write_bw(65536, 100)
+
+    @unittest.skipUnless(shutil.which("ib_write_bw"), "perftest is not installed")
+    def test_writes_fill_a_slow_link_and_none_is_lost(self):
+        """The rate counts whole cells; of each 4,132 bytes 4,096 are data."""
+        for rate, size, count in (("100Mbit", 4096, 800), ("100Mbit", 65536, 50), ("20Mbit", 65536, 20)):
+            with self.subTest(rate=rate, size=size):
+                self.fault("s1", "rate", rate)
+                law = float(rate.removesuffix("Mbit")) / 1000 * 4096 / 4132
+                self.assertLess(abs(self.write_bw(size, count) - law), 0.05 * law, "Gbit/s")
+                self.fault("clear")
+        counters = flat(json.loads(self.weft("stat", "s1", "--json")[1]))
+        self.assertEqual({name: value for name, value in counters.items() if ".drop_" in name and value}, {})
+        self.assertGreater(sum(value for name, value in counters.items() if name.endswith("cells_paced")), 1500)
+
+    def write_bw(self, size, count):
+        """What ib_write_bw measures, in Gbit/s."""
+        words = ["ib_write_bw", "-F", "-n", count, "-s", size, "--report_gbits", "-p", 25000 + self.holder.pid % 5000]
         server = self.start("run", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port = words[-1]
         harness.wait_for(lambda: listens(port), "the server to listen")
-        code, _, errors = self.weft("run", *words, "127.0.0.1", seconds=100)
+        code, text, errors = self.weft("run", *words, "127.0.0.1", seconds=100)
         self.assertEqual(code, 0, errors)
         self.assertEqual(server.wait(30), 0)
+        (line,) = (line.split() for line in text.splitlines() if line.split()[:2] == [str(size), str(count)])
+        return float(line[3])
 
 
 def flat(tree, prefix=""):
