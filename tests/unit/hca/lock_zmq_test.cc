@@ -40,9 +40,15 @@ void look(long number, const long long* arguments) {  // NOLINT(google-runtime-i
     case SYS_brk:
     case SYS_write:  // of a log line as well, to standard error
       break;
+#ifdef SYS_poll
     case SYS_poll:
       if (arguments[2] != 0) g_report->waits = number;
       break;
+#else  // aarch64: an endless wait has no time
+    case SYS_ppoll:
+      if (arguments[2] == 0) g_report->waits = number;
+      break;
+#endif
     case SYS_futex:  // of a queue of commands, which nobody holds over a system call
     case SYS_read:
     case SYS_recvfrom:
