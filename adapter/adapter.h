@@ -102,7 +102,7 @@ class ChannelAdapter {
   [[nodiscard]] const CounterSet<CellError>& bad_cells() const noexcept;
   [[nodiscard]] const CounterSet<AccessFault>& access_faults() const noexcept;
   /// Publishes the counters of the adapter and of its ports on a page as `prefix.*` and `prefix.port.N.*`;
-  /// false when the page is full. The page must outlive the adapter. Call after the ports are attached.
+  /// false when the page is full. The page must outlive the adapter.
   bool publish(StatsPage& page, std::string_view prefix);
   /// The same for a QP's counters.
   bool publish(StatsPage& page, std::string_view prefix, QueuePair& qp);

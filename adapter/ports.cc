@@ -64,6 +64,7 @@ void Ports::attach(fabric::CellPort& link, uint8_t nic) {
   engine_.port_events.emplace_back(number);
   engine_.qps.add_port();
   engine_.schedule.add_port();
+  if (page_ != nullptr) static_cast<void>(show(*engine_.ports.back()));
   if (link.up()) came_up(*engine_.ports.back());
 }
 
@@ -90,10 +91,14 @@ uint64_t Ports::total(AdapterPortCounter counter) const noexcept {
 }
 
 bool Ports::publish(StatsPage& page, std::string_view prefix) {
-  const std::string name = std::string(prefix) + ".";
-  return std::all_of(engine_.ports.begin(), engine_.ports.end(), [&](const auto& port) {
-    return page.publish(name + std::to_string(port->number()), port->counters);
-  });
+  page_ = &page;
+  prefix_ = prefix;
+  return std::all_of(engine_.ports.begin(), engine_.ports.end(),
+                     [this](const auto& port) { return show(*port); });
+}
+
+bool Ports::show(AdapterPort& port) {
+  return page_->publish(prefix_ + "." + std::to_string(port.number()), port.counters);
 }
 
 Refusable<> Ports::set_lid(uint8_t port, Lid base, uint8_t lmc) {

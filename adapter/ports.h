@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "adapter/counters.h"
@@ -57,7 +58,8 @@ class Ports {
   }
   /// Of all ports together.
   [[nodiscard]] uint64_t total(AdapterPortCounter counter) const noexcept;
-  /// Publishes the counters of each port that is attached as `prefix.N.*`; false when the page is full.
+  /// Publishes the counters of each port, also of those attached later, as `prefix.N.*`; false when the page
+  /// is full. The page outlives the adapter.
   [[nodiscard]] bool publish(StatsPage& page, std::string_view prefix);
 
   // ---- turn --------------------
@@ -65,6 +67,7 @@ class Ports {
   int watch() noexcept;
 
  private:
+  [[nodiscard]] bool show(AdapterPort& port);
   [[nodiscard]] AdapterPort* called_for(uint8_t port) noexcept;
   void came_up(AdapterPort& port) noexcept;
   void went_down(AdapterPort& port) noexcept;
@@ -72,6 +75,8 @@ class Ports {
 
   Engine& engine_;
   Sweep& sweep_;
+  StatsPage* page_ = nullptr;  // null: none was given yet
+  std::string prefix_;
 };
 
 }  // namespace weft::adapter

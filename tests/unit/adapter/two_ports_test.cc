@@ -21,7 +21,9 @@ using namespace std::chrono_literals;
 class TwoPorts : public ::testing::Test {
  protected:
   TwoPorts() {
+    page = std::move(StatsPage::create(dir.path() + "/page").value());
     near.ports().attach(first.end(0));
+    EXPECT_TRUE(near.publish(*page, "adapter"));  // the second port comes later
     near.ports().attach(second.end(0));
     near.poll(clock.now());
     pd = near.alloc_pd().value();
@@ -202,12 +204,10 @@ TEST_F(TwoPorts, a_queue_pair_takes_nothing_that_comes_in_by_another_port) {
 
 /// Also on the stats page, and the adapter has none of them.
 TEST_F(TwoPorts, each_port_counts_what_passes_it) {
-  page = std::move(StatsPage::create(dir.path() + "/page").value());
   SeededRandom seed(6);
   ChannelAdapter far({.guid = Guid(10)}, seed);
   for (Pipe* pipe : {&first, &second}) far.ports().attach(pipe->end(1));
   far.poll(clock.now());
-  ASSERT_TRUE(near.publish(*page, "adapter"));
   QueuePair* from = make_qp();
   const PdId far_pd = far.alloc_pd().value();
   CompletionQueue* far_cq = far.cqs().create(8).value();
