@@ -30,7 +30,7 @@ class TamperedPort final : public fabric::CellPort {
   void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept override {
     inner_.commit(vl, cell_bytes, cell_crc);
   }
-  [[nodiscard]] fabric::LaneTotals lane_totals(VirtualLane vl) const noexcept override {
+  [[nodiscard]] fabric::LaneTotals lane_totals(VirtualLane vl) noexcept override {
     return inner_.lane_totals(vl);
   }
   [[nodiscard]] std::span<const fabric::RxCell> receive() noexcept override;

@@ -88,8 +88,8 @@ bool Completer::forgive(QueuePair& qp) noexcept {
 
 /// True while cells that were sent in time may wait at the neighbour, for example for the rate of a slow
 /// link (docs/faults.md): a cell that has not left it can have no answer. The credits of one lane do not tell
-/// which cells have left. So the first look notes what was sent, and is believed for one more timeout. After
-/// it, only cells that were sent before count.
+/// which cells have left, and news of them may be lost. So the first look notes what was sent, asks for the
+/// news again, and is believed for one more timeout. After it, only cells that were sent before count.
 bool Completer::waits_at_neighbour(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   const fabric::LaneTotals lane = qp.path.carrier->lane_totals(qp.path.vl);

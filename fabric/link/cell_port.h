@@ -54,8 +54,10 @@ class CellPort : public Sleeper {
   /// Sends the claimed cell. `cell_crc` is the CRC in its last four bytes.
   virtual void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept = 0;
 
-  /// Tells which cells may still wait at the neighbour. A port without credits has equal totals.
-  [[nodiscard]] virtual LaneTotals lane_totals(VirtualLane /*vl*/) const noexcept { return {}; }
+  /// Tells which cells may still wait at the neighbour. If some may, the neighbour is asked for its totals
+  /// anew, because a flit that told them may be lost; the next flush() sends the question. A port without
+  /// credits has equal totals.
+  [[nodiscard]] virtual LaneTotals lane_totals(VirtualLane /*vl*/) noexcept { return {}; }
 
   /// Cells that arrived; valid until release().
   [[nodiscard]] virtual std::span<const RxCell> receive() noexcept = 0;

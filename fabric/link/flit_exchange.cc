@@ -115,6 +115,10 @@ void FlitExchange::flush(Instant now) noexcept {
   }
 }
 
+void FlitExchange::ask() noexcept {
+  if (send_control(FlitKind::kAck, kFlitAnswer)) counters_.add(LinkCounter::kProbesSent);
+}
+
 // ---- receiving --------------------
 
 std::span<const RxFlit> FlitExchange::receive() noexcept {

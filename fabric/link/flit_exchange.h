@@ -46,6 +46,8 @@ class FlitExchange {
   void release() noexcept;
   void grant(VirtualLane vl, uint32_t flits) noexcept { credits_.grant(vl, flits); }
   void flush(Instant now) noexcept;
+  /// Asks the peer to tell again what it has acknowledged and granted.
+  void ask() noexcept;
 
   /// Does the work that no flit triggers: overdue acknowledgements and credits, questions to the peer,
   /// gauges.

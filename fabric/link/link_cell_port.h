@@ -44,8 +44,10 @@ class LinkCellPort final : public CellPort {
   int poll(Instant now) noexcept override;
   [[nodiscard]] std::byte* claim(VirtualLane vl, uint32_t cell_bytes) noexcept override;
   void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept override;
-  [[nodiscard]] LaneTotals lane_totals(VirtualLane vl) const noexcept override {
-    return {link_.lane(vl).sent(), link_.lane(vl).returned()};
+  [[nodiscard]] LaneTotals lane_totals(VirtualLane vl) noexcept override {
+    const LaneCredit& lane = link_.lane(vl);
+    if (lane.returned() != lane.sent()) link_.ask();
+    return {lane.sent(), lane.returned()};
   }
   [[nodiscard]] std::span<const RxCell> receive() noexcept override;
   void release() noexcept override;

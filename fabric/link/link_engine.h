@@ -149,6 +149,11 @@ class LinkEngine final : public Sleeper, public LinkSeat {
     if (state_ == LinkState::kUp) exchange_.flush(now);
   }
 
+  /// The next flush() asks the peer to tell again what it has acknowledged and granted.
+  void ask() noexcept {
+    if (state_ == LinkState::kUp) exchange_.ask();
+  }
+
   // ---- Sleeper --------------------
   void wait_fds(std::vector<pollfd>& out) const override;
   [[nodiscard]] bool prepare_sleep() noexcept override;

@@ -55,6 +55,14 @@ TEST(VerbsModel, random_programs_get_what_verbs_promise) {
   EXPECT_EQ(too_few(tally, count), "") << "what is never tried shows nothing";
 }
 
+/// Links that lose flits lose news of credit as well. Then cells seem to wait at the neighbour for ever.
+TEST(VerbsModel, requests_end_though_news_of_credit_is_lost) {
+  for (const uint64_t seed : {52UL, 150UL, 172UL, 178UL}) {
+    const Outcome outcome = run(make_plan(seed));
+    EXPECT_TRUE(outcome.ok) << "seed " << seed << ": " << outcome.violations.front();
+  }
+}
+
 TEST(VerbsModel, a_seed_replays_exactly) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const Outcome first = run(make_plan(seed));
