@@ -63,6 +63,12 @@ TEST(VerbsModel, requests_end_though_news_of_credit_is_lost) {
   }
 }
 
+/// The DMA of the record that says "ready" fails, and the requests behind it arrive first.
+TEST(VerbsModel, a_request_that_arrives_before_its_queue_pair_is_known_to_be_ready_is_executed) {
+  const Outcome outcome = run(make_plan(215'881'848'389'511));
+  EXPECT_TRUE(outcome.ok) << outcome.violations.front();
+}
+
 TEST(VerbsModel, a_seed_replays_exactly) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const Outcome first = run(make_plan(seed));

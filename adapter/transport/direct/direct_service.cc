@@ -15,11 +15,13 @@
 namespace weft::adapter {
 namespace {
 
-/// False for a record to an earlier life of the QP, or from another life of its peer.
+/// False for a record to an earlier life of the QP, or from another life of its peer. The first record that
+/// names the present life of the QP tells the peer's life as well: the peer's `kReady` may be lost.
 [[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
   if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
   if (record.receiver_life != 0 && record.receiver_life != direct.id) return false;
-  if (record.kind == WindowRecordKind::kReady && direct.peer_life == 0) direct.peer_life = record.sender_life;
+  const bool tells_life = record.kind == WindowRecordKind::kReady || record.receiver_life != 0;
+  if (direct.peer_life == 0 && tells_life) direct.peer_life = record.sender_life;
   return record.sender_life == direct.peer_life && direct.peer_life != 0;
 }
 
