@@ -45,7 +45,7 @@ class FaultLawTest(WeftCase):
         return process
 
     def arrived(self):
-        return self.unit.total(r"adapter\.cells_received")
+        return self.unit.total(r"adapter\.port\.1\.cells_received")
 
     def cells(self):
         """What the ports took and gave, and what a fault took; at rest."""
@@ -126,10 +126,10 @@ class FaultLawTest(WeftCase):
         return amount / seconds
 
     def test_a_rate_in_bits_is_that_of_the_bytes_that_arrive(self):
-        self.near(8 * self.rate("40Mbit", r"adapter\.bytes_received", "--size", "1500", "--window", "32"), 40e6, "bit/s")
+        self.near(8 * self.rate("40Mbit", r"adapter\.port\.1\.bytes_received", "--size", "1500", "--window", "32"), 40e6, "bit/s")
 
     def test_a_rate_in_cells_is_that_of_the_cells_that_arrive(self):
-        self.near(self.rate("4000", r"adapter\.cells_received", "--size", "500", "--window", "16"), 4000, "cells/s")
+        self.near(self.rate("4000", r"adapter\.port\.1\.cells_received", "--size", "500", "--window", "16"), 4000, "cells/s")
 
     def test_a_cut_lets_nothing_pass(self):
         self.flood()

@@ -167,7 +167,7 @@ class ProgramStatTest(ProgramCase):
         harness.wait_for(lambda: "srv" not in self.nodes(), "srv to be gone")
         code, out, errors = self.weft("stat", "srv", "--interval", "100")
         self.assertEqual(code, 0, errors)
-        self.assertRegex(out, r"srv\.adapter\.cells_sent +[1-9]")
+        self.assertRegex(out, r"srv\.adapter\.port\.1\.cells_sent +[1-9]")
         self.assertIn("srv has ended; these are its last counters\n", out)
         self.assertIn("nothing blocks", out)
         self.assertNotIn("srv.", self.weft("stat", "--interval", "100")[1], "it is not among those that run")
