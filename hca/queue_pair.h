@@ -121,7 +121,7 @@ class Qp final : public Object {
 
   adapter::QueuePair* pair_ = nullptr;
   XrcDomain* xrcd_ = nullptr;
-  Handles handles_;  // null unless the QP is an XRC target
+  Handles handles_;              // null unless the QP is an XRC target
   std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_{};
   // Filled by release(); freed without the lock.

@@ -31,9 +31,7 @@ class FaultyCellPort final : public CellPort {
   void commit(VirtualLane vl, uint32_t cell_bytes, uint32_t cell_crc) noexcept override {
     inner_.commit(vl, cell_bytes, cell_crc);
   }
-  [[nodiscard]] LaneTotals lane_totals(VirtualLane vl) noexcept override {
-    return inner_.lane_totals(vl);
-  }
+  [[nodiscard]] LaneTotals lane_totals(VirtualLane vl) noexcept override { return inner_.lane_totals(vl); }
   [[nodiscard]] std::span<const RxCell> receive() noexcept override;
   void release() noexcept override;
   void flush(Instant now) noexcept override { inner_.flush(now); }

@@ -12,14 +12,33 @@ using adapter::QpState;
 using hca::Answer;
 
 template <class T>
-concept GivesItsState = requires(T& qp) { qp.pair(); } || requires(T& qp) { qp.pair_; } ||
-                        requires(T& qp) { qp.memory_; } || requires(T& qp) { qp.handles_; };
+concept GivesItsState = requires(T& qp) {
+  qp.pair();
+}
+|| requires(T& qp) {
+  qp.pair_;
+}
+|| requires(T& qp) {
+  qp.memory_;
+}
+|| requires(T& qp) {
+  qp.handles_;
+};
 template <class T>
-concept IsEntered = requires(T& qp, adapter::QueuePair* pair) { qp.enter(pair); };
+concept IsEntered = requires(T& qp, adapter::QueuePair* pair) {
+  qp.enter(pair);
+};
 template <class T>
-concept FailsAtWill = requires(T& qp) { qp.fail(); };
+concept FailsAtWill = requires(T& qp) {
+  qp.fail();
+};
 template <class T>
-concept IsReleased = requires(T& object) { object.release(); } || requires(T& object) { object.abandon(); };
+concept IsReleased = requires(T& object) {
+  object.release();
+}
+|| requires(T& object) {
+  object.abandon();
+};
 
 /// A class whose members are all in reach: the concepts above find them.
 struct OpenPair {
