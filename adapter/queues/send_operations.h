@@ -42,24 +42,24 @@ struct SendOpcodeRule {
 };
 
 inline constexpr std::array kSendOpcodes = [] {
-  using S = SendOpcode;
+  using Code = SendOpcode;
   using W = SendWork;
   using C = WcOpcode;
   return std::array{
       // operation, work, remote key, remote address, four bytes, a key, completion
-      SendOpcodeRule{S::kRdmaWrite, W::kMessage, true, true, false, false, C::kRdmaWrite},
-      SendOpcodeRule{S::kRdmaWriteWithImm, W::kMessage, true, true, true, false, C::kRdmaWrite},
-      SendOpcodeRule{S::kSend, W::kMessage, false, false, false, false, C::kSend},
-      SendOpcodeRule{S::kSendWithImm, W::kMessage, false, false, true, false, C::kSend},
-      SendOpcodeRule{S::kSendWithInvalidate, W::kMessage, true, false, true, true, C::kSend},
-      SendOpcodeRule{S::kRdmaRead, W::kRead, true, true, false, false, C::kRdmaRead},
-      SendOpcodeRule{S::kCompareSwap, W::kAtomic, true, true, false, false, C::kCompareSwap},
-      SendOpcodeRule{S::kFetchAdd, W::kAtomic, true, true, false, false, C::kFetchAdd},
-      SendOpcodeRule{S::kLocalInvalidate, W::kInvalidate, false, false, false, false, C::kLocalInvalidate},
-      SendOpcodeRule{S::kBindWindow, W::kBind, false, false, false, false, C::kBindWindow},
-      SendOpcodeRule{S::kUnbindWindow, W::kUnbind, false, false, false, false, C::kBindWindow},
-      SendOpcodeRule{S::kRegister, W::kRegister, false, false, false, false, C::kRegister},
-      SendOpcodeRule{S::kDelay, W::kDelay, false, false, false, false, C::kDelay},
+      SendOpcodeRule{Code::kRdmaWrite, W::kMessage, true, true, false, false, C::kRdmaWrite},
+      SendOpcodeRule{Code::kRdmaWriteWithImm, W::kMessage, true, true, true, false, C::kRdmaWrite},
+      SendOpcodeRule{Code::kSend, W::kMessage, false, false, false, false, C::kSend},
+      SendOpcodeRule{Code::kSendWithImm, W::kMessage, false, false, true, false, C::kSend},
+      SendOpcodeRule{Code::kSendWithInvalidate, W::kMessage, true, false, true, true, C::kSend},
+      SendOpcodeRule{Code::kRdmaRead, W::kRead, true, true, false, false, C::kRdmaRead},
+      SendOpcodeRule{Code::kCompareSwap, W::kAtomic, true, true, false, false, C::kCompareSwap},
+      SendOpcodeRule{Code::kFetchAdd, W::kAtomic, true, true, false, false, C::kFetchAdd},
+      SendOpcodeRule{Code::kLocalInvalidate, W::kInvalidate, false, false, false, false, C::kLocalInvalidate},
+      SendOpcodeRule{Code::kBindWindow, W::kBind, false, false, false, false, C::kBindWindow},
+      SendOpcodeRule{Code::kUnbindWindow, W::kUnbind, false, false, false, false, C::kBindWindow},
+      SendOpcodeRule{Code::kRegister, W::kRegister, false, false, false, false, C::kRegister},
+      SendOpcodeRule{Code::kDelay, W::kDelay, false, false, false, false, C::kDelay},
   };
 }();
 

@@ -20,8 +20,8 @@ def section():
     lines = ["", "## Test suites of other projects", "",
              "`scripts/suites ucx`, `fabtests` or `mpi4py` takes a suite from the source package of the Debian release that runs here, and",
              "runs it on the release build; words behind the name choose tests. It exits with 1 if a test fails that",
-             "`tests/stock/suites.toml` does not list with its reason. The second table below is made of that file, and so is the first, whose",
-             "counts are entered by hand. No counts of UCX's suite are recorded.", "",
+             "`tests/stock/suites.toml` does not list with its reason. Both tables below are made of that file, where the counts of the first are",
+             "entered by hand. No counts of UCX's suite are recorded.", "",
              "| Suite | Passed | Skipped by the suite, or left out | Failed | Date |", "|---|---|---|---|---|"]
     lines += [f"| {run['what']} | {run['passed']} | {run['skipped']} | {run['failed']} | {run['date']} |" for run in known.get("run", [])]
     if limits := known.get("limit", []):
