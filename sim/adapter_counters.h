@@ -12,8 +12,8 @@ void each_counters(const adapter::ChannelAdapter& adapter, Visit visit) {
   visit("adapter", adapter.counters());
   visit("adapter", adapter.bad_cells());
   visit("adapter", adapter.access_faults());
-  for (uint8_t port = 1; port <= adapter.ports().count(); ++port)
-    visit("port", adapter.ports().find(port)->counters);
+  for (uint32_t port = 1; port <= adapter.ports().count(); ++port)
+    visit("port", adapter.ports().find(static_cast<uint8_t>(port))->counters);
 }
 
 }  // namespace weft::sim
