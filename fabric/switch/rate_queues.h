@@ -86,7 +86,7 @@ class RateQueues {
     bool to = false;  // towards the port's neighbour
     uint32_t rule = 0;
     PortNumber port = kPortNone;
-    friend auto operator<=>(const WayKey&, const WayKey&) = default;
+    friend auto operator<=>(const WayKey&, const WayKey&) = default;  // NOLINT: 0, no pointer
   };
   struct Queue {
     std::deque<std::unique_ptr<HeldCell>> cells;
