@@ -86,6 +86,9 @@ bool Completer::forgive(QueuePair& qp) noexcept {
   return true;
 }
 
+/// A switch gives up a queue of cells that moves nothing for this long.
+constexpr Duration kNeighbourWaitMax = 2s;
+
 /// True while cells that were sent in time may wait at the neighbour, for example for the rate of a slow
 /// link (docs/faults.md): a cell that has not left it can have no answer. The credits of one lane do not tell
 /// which cells have left, and news of them may be lost. So the first look notes what was sent, asks for the
@@ -99,7 +102,7 @@ bool Completer::waits_at_neighbour(QueuePair& qp) noexcept {
     return true;
   }
   const auto left = static_cast<int32_t>(static_cast<uint32_t>(lane.returned) - tx.lane_mark);
-  return left < 0 && forgive(qp);
+  return left < 0 && tx.still_ms < kNeighbourWaitMax / 1ms && forgive(qp);
 }
 
 /// Reports a request with unlimited RNR retries once it has waited for kRnrWaitTold.
