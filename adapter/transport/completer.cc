@@ -243,8 +243,6 @@ void Completer::repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) 
   }
 }
 
-/// The peer's process stands still, as the switch next to it reports. For at most kStandstillMax this does
-/// not count as silence of a lost peer. One cell is repeated from time to time; the rest waits.
 void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) noexcept {
   SendSide& tx = qp.tx;
   const NakRule& rule = nak_rule(cell.ack.code);

@@ -10,6 +10,9 @@
 namespace weft::adapter {
 namespace {
 
+/// A switch gives up a queue of cells that moves nothing for this long.
+constexpr Duration kNeighbourWaitMax = 2s;
+
 uint64_t milliseconds(Duration time) noexcept {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
 }
@@ -68,6 +71,8 @@ Reason Completer::silence_reason(QueuePair& qp) noexcept {
   return tx.newest_acked != 0 ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered;
 }
 
+/// The peer's process stands still, as the switch next to it reports. For at most kStandstillMax this does
+/// not count as silence of a lost peer. One cell is repeated from time to time; the rest waits.
 void Completer::stand_by(QueuePair& qp) noexcept {
   engine_.count(AdapterCounter::kStandstillsHeard);
   static_cast<void>(forgive(qp));
@@ -85,9 +90,6 @@ bool Completer::forgive(QueuePair& qp) noexcept {
   tx.progress_at = engine_.now;
   return true;
 }
-
-/// A switch gives up a queue of cells that moves nothing for this long.
-constexpr Duration kNeighbourWaitMax = 2s;
 
 /// True while cells that were sent in time may wait at the neighbour, for example for the rate of a slow
 /// link (docs/faults.md): a cell that has not left it can have no answer. The credits of one lane do not tell
