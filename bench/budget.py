@@ -116,8 +116,8 @@ def check(program):
     budgets = read()
     found = measured(program, [counter for counter in COUNTERS if counter in budgets])
     if found is None:
-        print(f"budget: left out: no counter with a budget ({', '.join(budgets) or 'none'}) works here (valgrind is not installed)")
-        return 0
+        print(f"budget: no counter with a budget ({', '.join(budgets) or 'none'}) works here: install valgrind (scripts/setup --develop)")
+        return 1
     counter, values = found
     failed = False
     for path in sorted(budgets[counter].keys() | values.keys()):

@@ -132,6 +132,11 @@ class DirectTest(ProgramCase):
             self.assertIn("memory windows of a running program", out + err)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "a PID namespace needs root")
+    def test_a_fabric_of_another_launcher_has_no_windows_and_that_is_said(self):
+        code, _, errors = self.weft("run", "--direct", "--fabric", "tcp://127.0.0.1:1", "true")
+        self.assertEqual(code, 0, errors)
+        self.assertIn("--direct has no effect with tcp://127.0.0.1:1", errors)
+
     def test_where_the_kernel_does_not_copy_it_goes_as_records(self):
         port = 24000 + os.getpid() % 8000
         words = ("-p", port, "-s", "65536", "-n", "300")

@@ -248,6 +248,15 @@ class RecordsTest(unittest.TestCase):
             self.assertEqual(len(told), 1, path)
             self.assertIn(f"{path} takes", told[0])
 
+    def test_a_budget_that_nothing_here_can_count_is_a_failure(self):
+        sys.path.insert(0, str(SCRIPTS.parent / "bench"))
+        self.addCleanup(sys.path.pop, 0)
+        budget = importlib.import_module("budget")
+        with contextlib.redirect_stdout(io.StringIO()) as said, \
+                unittest.mock.patch.multiple(budget, COUNTERS={"callgrind": lambda _: None}):
+            self.assertEqual(budget.check("program"), 1)
+        self.assertIn("install valgrind", said.getvalue())
+
     def test_a_renewal_leaves_no_table_of_the_budget_behind(self):
         sys.path.insert(0, str(SCRIPTS.parent / "bench"))
         self.addCleanup(sys.path.pop, 0)

@@ -166,6 +166,9 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
                                                      : join_here(command, options, *libraries, use, fabric);
   if (!environment.ok()) return environment.error();
   if (options.roce) (*environment)["WEFT_FLAVOUR"] = "roce";
+  if (options.direct && options.remote())
+    (void)failure(command, fmt::format("note: --direct has no effect with {}: all traffic takes the switch",
+                                       options.fabric));
   if (options.direct) (*environment)["WEFT_DIRECT"] = "1";
   if (!options.direct_file.empty()) (*environment)["WEFT_DIRECT_FILE"] = options.direct_file;
   if (!options.addresses.empty()) (*environment)["WEFT_IP"] = options.addresses;
