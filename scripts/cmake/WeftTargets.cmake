@@ -55,6 +55,8 @@ endfunction()
 function(weft_use_precompiled TARGET HOLDER)
   if(WEFT_PRECOMPILED_HEADERS)
     target_precompile_headers(${TARGET} REUSE_FROM ${HOLDER})
+    # As the headers were compiled, also in a target that does not link with fmt.
+    target_compile_definitions(${TARGET} PRIVATE $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
     # g++ 12 warns about code inlined from precompiled system headers as if it were ours.
     target_compile_options(${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread;-Wno-stringop-overflow>")
   endif()
@@ -171,6 +173,7 @@ function(weft_tests FOLDER)
   if(WEFT_SANITIZE OR CMAKE_CROSSCOMPILING_EMULATOR)
     math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")
   endif()
+  add_dependencies(test_programs ${NAME})
   string(REPLACE "_" "/" LABEL ${FOLDER})
   add_test(NAME ${FOLDER} COMMAND ${NAME} --gtest_output=json:${CMAKE_BINARY_DIR}/records/${NAME}.json)
   set_tests_properties(${FOLDER} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${FOLDER};${ARG_LABELS}"
