@@ -6,12 +6,10 @@
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/several_nics.h"
 #include "adapter/transport/completer.h"
+#include "fabric/link/limits.h"
 
 namespace weft::adapter {
 namespace {
-
-/// A switch gives up a queue of cells that moves nothing for this long.
-constexpr Duration kNeighbourWaitMax = 2s;
 
 uint64_t milliseconds(Duration time) noexcept {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
@@ -94,7 +92,8 @@ bool Completer::forgive(QueuePair& qp) noexcept {
 /// True while cells that were sent in time may wait at the neighbour, for example for the rate of a slow
 /// link (docs/faults.md): a cell that has not left it can have no answer. The credits of one lane do not tell
 /// which cells have left, and news of them may be lost. So the first look notes what was sent, asks for the
-/// news again, and is believed for one more timeout. After it, only cells that were sent before count.
+/// news again, and is believed for one more timeout. After it, only cells that were sent before count. A
+/// switch gives up a queue that moves nothing for kHeadOfQueueLifetime.
 bool Completer::waits_at_neighbour(QueuePair& qp) noexcept {
   SendSide& tx = qp.tx;
   const fabric::LaneTotals lane = qp.path.carrier->lane_totals(qp.path.vl);
@@ -104,7 +103,7 @@ bool Completer::waits_at_neighbour(QueuePair& qp) noexcept {
     return true;
   }
   const auto left = static_cast<int32_t>(static_cast<uint32_t>(lane.returned) - tx.lane_mark);
-  return left < 0 && tx.still_ms < kNeighbourWaitMax / 1ms && forgive(qp);
+  return left < 0 && tx.still_ms < fabric::kHeadOfQueueLifetime / 1ms && forgive(qp);
 }
 
 /// Reports a request with unlimited RNR retries once it has waited for kRnrWaitTold.

@@ -133,21 +133,23 @@ RateQueues::Cells RateQueues::take_due(Instant now) {
   return due;
 }
 
+void RateQueues::drop_empty(Way& way) {
+  std::erase_if(way.queues, [](const auto& at) { return at.second.cells.empty(); });
+  way.lanes = 0;
+  for (const auto& [key, queue] : way.queues) way.lanes |= 1U << (key >> 16);
+}
+
 RateQueues::Cells RateQueues::take_overdue(Instant now) {
   Cells out;
   if (now < next_look_) return out;
   next_look_ = now + kLookInterval;
   for (auto& [key, way] : ways_) {
-    for (auto at = way.queues.begin(); at != way.queues.end();) {
-      if (now - at->second.moved_at < kHeadOfQueueLifetime) {
-        ++at;
-        continue;
-      }
-      for (auto& cell : at->second.cells) out.push_back(std::move(cell));
-      at = way.queues.erase(at);
+    for (auto& [at, queue] : way.queues) {
+      if (now - queue.moved_at < kHeadOfQueueLifetime) continue;
+      std::move(queue.cells.begin(), queue.cells.end(), std::back_inserter(out));
+      queue.cells.clear();
     }
-    way.lanes = 0;
-    for (const auto& [queue, cells] : way.queues) way.lanes |= 1U << (queue >> 16);
+    drop_empty(way);
   }
   for (const auto& cell : out) leave(*cell, now);
   return out;
@@ -164,12 +166,8 @@ RateQueues::Cells RateQueues::take_if(Match match) {
   };
   take(freed_);
   for (auto& [key, way] : ways_) {
-    way.lanes = 0;
-    for (auto at = way.queues.begin(); at != way.queues.end();) {
-      take(at->second.cells);
-      if (!at->second.cells.empty()) way.lanes |= 1U << (at->first >> 16);
-      at = at->second.cells.empty() ? way.queues.erase(at) : std::next(at);
-    }
+    for (auto& [at, queue] : way.queues) take(queue.cells);
+    drop_empty(way);
   }
   for (const auto& cell : out) leave(*cell, now_);
   return out;

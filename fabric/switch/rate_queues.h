@@ -114,6 +114,8 @@ class RateQueues {
 
   void add(Way& way, std::unique_ptr<HeldCell> cell, Instant now);
   std::unique_ptr<HeldCell> pop(Way& way, VirtualLane vl);
+  /// Ends the queues from which all cells were taken.
+  static void drop_empty(Way& way);
   void pass(const WayKey& key, Way& way, Cells& due);
   /// Takes a cell out of the counts.
   void leave(const HeldCell& cell, Instant now);
