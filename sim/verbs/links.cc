@@ -229,11 +229,47 @@ Duration Links::silence(const Route& route, Instant now) const {
   return lasted(dark(route), asks ? Spans{} : links_[route.link].cut_spans, now);
 }
 
-Duration Links::useless(const Route& route, Instant now) const {
+Links::Spans Links::useless_times(const Route& route) const {
   Spans all = dark(route);
   const Spans& own = links_[route.link].cut_spans;
   all.insert(all.end(), own.begin(), own.end());
-  return lasted(all, {}, now);
+  return all;
+}
+
+Duration Links::useless(const Route& route, Instant now) const {
+  return lasted(useless_times(route), {}, now);
+}
+
+Duration Links::useless(std::span<const Route> routes, size_t many, Instant now) const {
+  struct Change {
+    Instant at{};
+    size_t route = 0;
+    int by = 0;
+  };
+  std::vector<Change> changes;
+  for (size_t i = 0; i < routes.size(); ++i) {
+    for (const Span& span : useless_times(routes[i])) {
+      changes.push_back({span.begin, i, 1});
+      changes.push_back({std::min(span.end, now), i, -1});
+    }
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+  std::vector<int> reasons(routes.size());
+  Duration sum{};
+  Instant before{};
+  for (const Change& change : changes) {
+    const auto dead = std::count_if(reasons.begin(), reasons.end(), [](int count) { return count > 0; });
+    if (static_cast<size_t>(dead) >= many) sum += change.at - before;
+    before = change.at;
+    reasons[change.route] += change.by;
+  }
+  return sum;
+}
+
+bool Links::is_whole(const Route& route, Instant begin, Instant end) const {
+  const Spans times = useless_times(route);
+  return std::none_of(times.begin(), times.end(),
+                      [&](const Span& span) { return span.begin < end && span.end > begin; });
 }
 
 }  // namespace weft::sim::verbs

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,10 @@ class Links {
   /// Total time for which the route was useless to a QP that has another one: like silence(), plus the time
   /// for which its own port was down.
   [[nodiscard]] Duration useless(const Route& route, Instant now) const;
+  /// Total time for which at least `many` of these routes were useless at once.
+  [[nodiscard]] Duration useless(std::span<const Route> routes, size_t many, Instant now) const;
+  /// True if the route was never useless from `begin` to `end`.
+  [[nodiscard]] bool is_whole(const Route& route, Instant begin, Instant end) const;
 
   /// True if a link sometimes resets by itself, because flits are lost or damaged.
   [[nodiscard]] bool resets_itself() const noexcept {
@@ -100,6 +105,8 @@ class Links {
   [[nodiscard]] bool crosses(const Route& route) const noexcept;
   /// Times for which no answer came by this route, apart from the state of its own port.
   [[nodiscard]] Spans dark(const Route& route) const;
+  /// The same and the times for which its own port was down.
+  [[nodiscard]] Spans useless_times(const Route& route) const;
   /// Total time up to `now` for which one of `these` lasted and none of `those`.
   [[nodiscard]] static Duration lasted(const Spans& these, const Spans& those, Instant now);
 

@@ -27,6 +27,14 @@ Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port) {
           to.node->links[to_port - 1U]};
 }
 
+std::vector<Route> ways_between(const Qp& from, const Qp& to) {
+  std::vector<Route> ways;
+  for (uint8_t port = 1; port <= from.node->lids.size(); ++port)
+    for (uint8_t other = 1; other <= to.node->lids.size(); ++other)
+      ways.push_back(route_of(from, port, to, other));
+  return ways;
+}
+
 void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer) {
   std::vector<std::pair<uint8_t, uint8_t>> others;
   const auto ports = static_cast<uint8_t>(qp.node->lids.size());

@@ -19,6 +19,9 @@ namespace weft::sim::verbs {
 /// The route of QP `from` by `port` to QP `to` at `to_port`.
 [[nodiscard]] Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port);
 
+/// The routes between two QPs by each port of both nodes.
+[[nodiscard]] std::vector<Route> ways_between(const Qp& from, const Qp& to);
+
 /// For a pair that is starting: chooses an alternate route between both ends, if there is one, which they may
 /// load.
 void choose_alternate(PlanDraw& draw, Qp& qp, Qp& peer);

@@ -96,7 +96,7 @@ bool Model::of_failed_dma(const Qp& qp, WcStatus status) const noexcept {
 bool Model::may_now(const Send& send, WcStatus status) const {
   if (send.may(status)) return true;
   if (of_failed_dma(*send.from, status)) return true;
-  if (status == WcStatus::kRetryExceeded) return out_of_reach(send);
+  if (status == WcStatus::kRetryExceeded) return out_of_reach(send) || send.from->may_expire;
   if (!send.takes_receive() || send.to == nullptr) return false;
   return (status == WcStatus::kRemoteInvalidRequest && send.to->shortest_receive < send.length) ||
          (status == WcStatus::kRemoteOperation && send.to->unusable_receives);
@@ -420,7 +420,7 @@ bool of_port(AsyncEventKind kind) noexcept {
 }  // namespace
 
 void Model::explain_fatal(Qp& qp, const adapter::AsyncEvent& event, const std::string& text) {
-  const bool expired = qp.must_fail && event.status == WcStatus::kRetryExceeded;
+  const bool expired = (qp.must_fail || qp.may_expire) && event.status == WcStatus::kRetryExceeded;
   const bool stuck = event.status == WcStatus::kRetryExceeded && qp.has_refused && qp.refused_at == time_;
   if (stuck && !explains_stuck(qp))
     return fail(text +

@@ -90,6 +90,8 @@ class Model {
   [[nodiscard]] std::array<Duration, 2> silence(const Send& send) const;
   /// The QP was given up when it found the port of its other path down. True if its present path had given no
   /// answer for as long as its retries last; from then on its requests may end with that status.
+  [[nodiscard]] bool knows_ways(const Qp& qp) const;
+  [[nodiscard]] bool had_no_way(const Qp& qp) const;
   [[nodiscard]] bool explains_stuck(Qp& qp);
   /// True if on every path of the connection a port already had another LID when the request was posted, and
   /// still has.

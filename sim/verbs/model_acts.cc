@@ -156,7 +156,8 @@ void Model::begins(Qp& qp) noexcept {
   qp.posted = 0;
   qp.seen_by_peers = 0;
   qp.must_fail = qp.asked = qp.must_move = qp.unprotected = qp.estranged = false;
-  qp.loaded = qp.was_loaded = qp.has_refused = false;
+  qp.loaded = qp.was_loaded = qp.has_refused = qp.may_expire = false;
+  qp.started_at = time_;
   qp.unanswered_before = {};
   qp.ways = 1;
   qp.on = 0;
@@ -341,6 +342,10 @@ std::array<Duration, 2> Model::silence(const Send& send) const {
     route.peer = send.to_lid;
     return {links_.silence(route, time_)};
   }
+  if (from.finds_ways) {
+    const std::vector<Route> ways = ways_between(from, to);
+    return {links_.useless(ways, 1, time_), links_.useless(ways, ways.size(), time_)};
+  }
   std::array<Duration, 2> silence{};
   if (from.ways == 1) return {links_.silence(from.routes[0], time_)};
   for (uint32_t way = 0; way < from.ways; ++way) silence[way] = links_.useless(from.routes[way], time_);
@@ -354,8 +359,27 @@ bool Model::out_of_reach(const Send& send) const {
   const std::array<Duration, 2> now = silence(send);
   const Duration one = now[0] - send.silence[0];
   const Duration other = now[1] - send.silence[1];
+  if (from.finds_ways) return (knows_ways(from) ? other : one) >= from.patience / 2;
   const Duration silent = from.ways == 1 ? one : !from.unprotected ? std::min(one, other) : one + other;
   return silent >= from.patience / 2;
+}
+
+/// True if the QP has certainly learnt the ways to its peer: no cell is lost above the links, and the route
+/// on which it asked worked at first.
+bool Model::knows_ways(const Qp& qp) const {
+  constexpr Duration kAsked = std::chrono::microseconds(300);
+  const Instant by = qp.started_at + kAsked;
+  if (qp.node == qp.peer->node || plan_.loses_cells() || links_.resets_itself()) return false;
+  return time_ >= by && links_.is_whole(qp.routes[0], qp.started_at, by);
+}
+
+/// A port has expired. True if this QP may have had no other way.
+bool Model::had_no_way(const Qp& qp) const {
+  constexpr Duration kFound = std::chrono::seconds(1);
+  if (!knows_ways(qp)) return true;
+  const std::vector<Route> ways = ways_between(qp, *qp.peer);
+  return std::none_of(ways.begin(), ways.end(),
+                      [&](const Route& way) { return links_.is_whole(way, time_ - kFound, time_); });
 }
 
 bool Model::explains_stuck(Qp& qp) {
@@ -377,7 +401,8 @@ void Model::expire(const Node& node, uint8_t port) {
     const Route& route = qp->routes[qp->on];
     const bool lives = qp->handle != nullptr && qp->life != Life::kReset && qp->life != Life::kError;
     const bool loops = qp->connected() && links_.loops(route);
-    if (!lives || route.port != port || !qp->acknowledged() || loops) continue;
+    if (qp->finds_ways && lives && had_no_way(*qp)) qp->may_expire = true;
+    if (!lives || route.port != port || !qp->acknowledged() || loops || qp->finds_ways) continue;
     qp->must_fail = true;
     for (const SendPtr& send : qp->sends)
       if (!send->executes_here) send->allow(WcStatus::kRetryExceeded);

@@ -34,13 +34,16 @@ class Nics {
   node::KeyComponent component_;
 };
 
-inline void count_keys(const adapter::ChannelAdapter* adapter, Tally& tally) {
+inline void count_moves(const adapter::ChannelAdapter* adapter, Tally& tally) {
   if (adapter == nullptr) return;
   using adapter::AdapterCounter;
   const auto& counters = adapter->counters();
   tally("keys moved", counters.get(AdapterCounter::kKeysHandedOver));
   tally("keys moved and ended", counters.get(AdapterCounter::kKeysWithdrawn));
   tally("keys of no NIC", counters.get(AdapterCounter::kKeysInvalid));
+  tally("searches for another way", counters.get(AdapterCounter::kWaySearches));
+  tally("other way taken", counters.get(AdapterCounter::kWaysTaken));
+  tally("peer followed to another way", counters.get(AdapterCounter::kWaysFollowed));
 }
 
 }  // namespace weft::sim::verbs

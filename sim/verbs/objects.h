@@ -149,7 +149,9 @@ struct Send {
   uint64_t patch_at = 0;
   uint64_t patch_from = 0;  // partly: offset and length within the patch that it may write
   uint64_t patch_bytes = 0;
-  std::array<Duration, 2> silence{};     // silence of each route to its target, when it was posted
+  // Silence of each route to its target, when it was posted. If its QP finds ways: the time for which one of
+  // them was useless, and the time for which all were.
+  std::array<Duration, 2> silence{};
   std::array<Duration, 2> unanswered{};  // the same, only while its own port was up
   uint64_t name = 0;                     // name in the patch or word
   // By its target: it has no effect there, in spite of the status at its sender.
@@ -244,11 +246,14 @@ struct Qp {
   bool must_move = false;    // its port is down, and it was armed
   bool unprotected = false;  // the failure of one route may end the connection
   bool estranged = false;    // the ends use different routes, and one cannot follow
+  bool finds_ways = false;   // it may leave its route for any other between the two nodes
+  bool may_expire = false;   // its port has expired, and it may have had no other way
   bool has_refused = false;  // it refused to migrate at refused_at, because the other port was down
   uint64_t cuts_before = 0;  // cuts of its port's link before it loaded the other route
   uint64_t other_cuts_before = 0;
   Duration unanswered_before{};  // silence of the present route when it was taken
   Instant refused_at{};
+  Instant started_at{};
   uint64_t shortest_receive = ~uint64_t{0};  // of all receives ever posted, also to its shared queue
   bool unusable_receives = false;            // there were unusable receives
   // Bit_of() each status in which a peer's request may end because of this QP.

@@ -54,6 +54,18 @@ void draw_faults(PlanDraw& draw, Plan& plan) {
   }
 }
 
+/// Gives the ports to the adapters anew: two to those for which `two` says so.
+template <class Two>
+void draw_ports(Plan& plan, Two two) {
+  plan.adapter_of.clear();
+  for (uint32_t adapter = 0; adapter < plan.adapters; ++adapter) {
+    const bool second = two() && plan.adapter_of.size() + (plan.adapters - adapter) < kPortsMax;
+    for (uint32_t port = 0; port < (second ? 2U : 1U); ++port) plan.adapter_of.push_back(adapter);
+  }
+  plan.fabric.endnodes = static_cast<uint32_t>(plan.adapter_of.size());
+  plan.fabric.far_nodes &= (uint32_t{1} << (plan.fabric.endnodes + 1)) - 1;
+}
+
 /// Disturbances of the fabric are drawn from their own stream. Every second plan has none.
 void draw_unsteady(PlanDraw draw, Plan& plan) {
   const uint32_t what = draw.chance(2) ? 0 : draw.below(15) + 1;
@@ -62,15 +74,7 @@ void draw_unsteady(PlanDraw draw, Plan& plan) {
   if ((what & 2) != 0) plan.migration_ppm = draw.between(kCalls / 2, 2 * kCalls);
   if ((what & 4) != 0) plan.life_ppm = draw.between(2'000, kCalls);
   if ((what & 8) != 0) plan.partition_ppm = draw.between(2'000, kCalls);
-  if (plan.migration_ppm != 0) {
-    plan.adapter_of.clear();
-    for (uint32_t adapter = 0; adapter < plan.adapters; ++adapter) {
-      const bool second = draw.chance(2) && plan.adapter_of.size() + (plan.adapters - adapter) < kPortsMax;
-      for (uint32_t port = 0; port < (second ? 2U : 1U); ++port) plan.adapter_of.push_back(adapter);
-    }
-    plan.fabric.endnodes = static_cast<uint32_t>(plan.adapter_of.size());
-    plan.fabric.far_nodes &= (uint32_t{1} << (plan.fabric.endnodes + 1)) - 1;
-  }
+  if (plan.migration_ppm != 0) draw_ports(plan, [&] { return draw.chance(2); });
   if (plan.life_ppm == 0) return;
   for (uint32_t adapter = 2; adapter < plan.adapters; ++adapter)
     if (draw.chance(3)) plan.vacant |= 1U << adapter;
@@ -96,6 +100,17 @@ void draw_windows(PlanDraw draw, Plan& plan) {
     plan.dma_faults.merge_ppm = draw.between(10'000, 300'000);
   }
   if (draw.chance(4)) plan.dma_faults.fail_ppm = draw.between(1'000, 20'000);
+}
+
+/// One world in three of those in which programs leave the paths of their QPs alone.
+void draw_ways(PlanDraw draw, Plan& plan) {
+  if (plan.migration_ppm != 0 || plan.rename_ppm != 0 || plan.direct != 0 || !draw.chance(3)) return;
+  plan.finds_ways = true;
+  draw_ports(plan, [&] { return !draw.chance(4); });
+  plan.cut_ppm = draw.between(5'000, 30'000);
+  if (draw.chance(2)) return;
+  plan.cell_faults = {};  // the model knows more about worlds without losses
+  plan.flit_faults = {};
 }
 
 }  // namespace
@@ -134,6 +149,7 @@ Plan make_plan(uint64_t seed) {
   PlanDraw crashes(seed ^ 0x6372'6173'6865ULL);
   if (crashes.chance(5)) plan.crash_ppm = crashes.between(2'000, 15'000);
   draw_windows(PlanDraw(seed ^ 0x7769'6e64'6f77ULL), plan);
+  draw_ways(PlanDraw(seed ^ 0x7761'7973ULL), plan);
   return plan;
 }
 
@@ -145,12 +161,13 @@ std::string describe(const Plan& plan) {
       "  cells lost {} %, doubled {} %, swapped {} %, damaged {} %, late {} %; {} calls, messages up to {} "
       "bytes, some up to {}\n"
       "  of a million calls {} cut links, {} change partitions, {} migrate, {} end or begin nodes, "
-      "{} give ports other names, {} end switches\n",
+      "{} give ports other names, {} end switches{}\n",
       plan.seed, plan.adapters, plan.fabric.endnodes, plan.fabric.switches(), plan.fabric.cell_payload_bytes,
       plan.fabric.lanes, plan.fabric.credits_per_lane, percent(cells.drop_ppm), percent(cells.duplicate_ppm),
       percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
       plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max), plan.cut_ppm, plan.partition_ppm,
-      plan.migration_ppm, plan.life_ppm, plan.rename_ppm, plan.crash_ppm);
+      plan.migration_ppm, plan.life_ppm, plan.rename_ppm, plan.crash_ppm,
+      plan.finds_ways ? "; QPs find other ways" : "");
 }
 
 }  // namespace weft::sim::verbs

@@ -41,6 +41,7 @@ struct Plan {
   uint32_t vacant = 0;           // a bit for each adapter that is absent at first
   uint32_t direct = 0;           // a bit for each adapter whose process shares a machine with the others
   fabric::DmaFaults dma_faults;  // of the windows between them
+  bool finds_ways = false;       // RC QPs of adapters with two ports leave a dead one by themselves
   uint32_t long_bytes_max = 0;   // longest of the occasional long RDMA writes and reads; 0: there are none
 
   /// True if cells are lost above the links.

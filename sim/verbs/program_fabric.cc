@@ -47,9 +47,16 @@ bool Program::unsettle() {
   return true;
 }
 
-/// Any link, or one that an armed QP could leave.
+/// Any link, or one that a QP could leave. A QP that finds other ways by itself gets something to do first.
 uint32_t Program::link_to_cut() {
   const uint32_t link = draw_.below(plan_.fabric.links());
+  if (plan_.finds_ways && !draw_.chance(3)) {
+    Qp* qp = pick_qp();
+    if (qp == nullptr || !qp->finds_ways || qp->life != Life::kReady || qp->broken) return link;
+    post_sends(*qp);
+    if (qp->handle == nullptr) return link;
+    return qp->node->links[qp->node->adapter->query_qp(*qp->handle).port - 1U];
+  }
   if (plan_.migration_ppm == 0 || draw_.chance(3)) return link;
   for (uint32_t i = 0; i < 4; ++i) {
     const Qp* qp = pick_qp();

@@ -242,6 +242,8 @@ bool Program::connect(Qp& qp) {
     end->epoch = ++epochs_;
     end->routes[0] = route_of(*end, end->port, *end->peer, end->peer->port);
   }
+  const bool two_each = qp.node->lids.size() > 1 && qp.peer->node->lids.size() > 1;
+  qp.finds_ways = qp.peer->finds_ways = plan_.finds_ways && qp.config.type == QpType::kRc && two_each;
   if (plan_.migration_ppm != 0) choose_alternate(draw_, qp, *qp.peer);
   qp.unprotected = qp.peer->unprotected = model_.links().fails(qp.routes[0]);
   const bool up = bring_up(qp, qp.peer, reads) && bring_up(*qp.peer, &qp, reads);

@@ -275,7 +275,7 @@ Node& World::begin(uint32_t place) {
   adapter::AdapterConfig config{.guid = Guid(0x5745'4654'0000'0000ULL + number)};
   nics_.push_back(std::make_unique<Nics>(number, links_of(place).size()));
   config.nics = nics_.back()->numbers();
-  config.finds_ways = false;  // the model knows the paths that programs load
+  config.finds_ways = plan_.finds_ways;
   config.limits.queue_pairs = 1022;
   config.limits.completion_queues = 16;
   config.limits.shared_receive_queues = 8;
@@ -312,7 +312,7 @@ void World::end(Node& node, bool at_once) {
   const uint32_t place = node.place;
   if (!at_once) static_cast<void>(adapters_[place]->poll(now_));  // its last cells leave
   windows_.dies(place);
-  count_keys(adapters_[place].get(), outcome_.tally);
+  count_moves(adapters_[place].get(), outcome_.tally);
   adapters_[place].reset();
   node.adapter = nullptr;
   at_[place] = nullptr;
@@ -563,7 +563,7 @@ Outcome World::run() {
   }
   for (const auto& port : ports_)
     if (port != nullptr) count_faults(*port, outcome_.tally);
-  for (const auto& adapter : adapters_) count_keys(adapter.get(), outcome_.tally);
+  for (const auto& adapter : adapters_) count_moves(adapter.get(), outcome_.tally);
   windows_.count(outcome_.tally);
   outcome_.violations = model_.violations();
   outcome_.ok = outcome_.violations.empty();

@@ -19,6 +19,7 @@
 #include "base/endian.h"
 #include "messages/cell.h"
 #include "messages/opcode.h"
+#include "messages/transport_headers.h"
 #include "sim/verbs/command.h"
 #include "sim/verbs/world.h"
 
@@ -476,6 +477,21 @@ TEST(VerbsPlantedBugs, ports_and_paths_that_are_left_too_early_or_not_at_all) {
   EXPECT_FOUND(StuckEarly,
                "the port of its other path was down, and this path was silent for less than half of the "
                "retries' time");
+}
+
+/// No question for another way is answered.
+class WaysUnanswered final : public Saboteur {
+ public:
+  bool on_cell(uint32_t /*node*/, Instant /*now*/, std::span<std::byte> cell) noexcept override {
+    CellView view;
+    if (decode_cell(cell, CrcCheck::kAlreadyVerified, view) != CellError::kNone) return true;
+    return view.opcode != Opcode::kWays || view.payload.empty() ||
+           view.payload[0] == static_cast<std::byte>(WaysKind::kAsk);
+  }
+};
+
+TEST(VerbsPlantedBugs, a_queue_pair_gives_up_although_another_way_is_whole) {
+  EXPECT_FOUND(WaysUnanswered, "(transport retry counter exceeded), and neither its requests");
 }
 
 /// A request whose peer was never reached ends well.

@@ -153,6 +153,8 @@ def main():
             for test in case:
                 print(test.id())
         return 0
+    # A shell ignores SIGINT for what it starts in the background, and so would the programs of the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     arm_watchdog(options.timeout)
     netns.remove_stale()
     try:
