@@ -373,10 +373,10 @@ bool Model::knows_ways(const Qp& qp) const {
   return time_ >= by && links_.is_whole(qp.routes[0], qp.started_at, by);
 }
 
-/// A port has expired. True if this QP may have had no other way.
+/// A port has expired. True if this QP may have had no other way, because its peer did not listen, too.
 bool Model::had_no_way(const Qp& qp) const {
   constexpr Duration kFound = std::chrono::seconds(1);
-  if (!knows_ways(qp)) return true;
+  if (!knows_ways(qp) || !qp.peer->receiving) return true;
   const std::vector<Route> ways = ways_between(qp, *qp.peer);
   return std::none_of(ways.begin(), ways.end(),
                       [&](const Route& way) { return links_.is_whole(way, time_ - kFound, time_); });

@@ -476,11 +476,12 @@ void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcep
   if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
 }
 
-/// Fails the oldest request that needs its peer.
+/// Fails the oldest request that needs its peer. Requests before it that need none are executed first.
 void DirectRequester::fail_waiting(QueuePair& qp, const SendFault& fault) noexcept {
   for (uint64_t place = qp.sq.done; place < qp.sq.rung; ++place) {
     SendWqe& wqe = qp.sq.at(place);
-    if (wqe.done || !wqe.rule->moves_data()) continue;
+    if (wqe.done) continue;
+    if (!wqe.rule->moves_data()) return;
     wqe.started = true;
     return fail(qp, place, fault);
   }

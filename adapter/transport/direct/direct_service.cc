@@ -131,7 +131,8 @@ void DirectService::stop_moving(QueuePair& qp) noexcept {
 void DirectService::forget(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   const DirectQp& direct = direct_of(qp);
-  if (!peer.ended && !direct.told_gone && direct.peer_life != 0) {
+  // The peer's QP may know this life, and wait for it, although it has said nothing yet.
+  if (!peer.ended && !direct.told_gone) {
     peer.farewells.push_back(
         {qp.peer_qpn,
          qp.qpn,
@@ -186,13 +187,14 @@ void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
 uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) noexcept {
   DirectQp& direct = direct_of(qp);
   DirectPeer& peer = *direct.peer;
-  if (peer.ended) requester_.window_ended(qp);
   const bool answers = qp.answers;
   uint32_t steps = 0;
   if (!peer.open()) {  // requests that need no peer are executed
     touch(peer);
     if (!peer.ended) outlet_.wait(qp);
-    return requester_.run(qp, budget);
+    steps = requester_.run(qp, budget);
+    if (peer.ended) requester_.window_ended(qp);
+    return steps;
   }
   if (responder_.pay(qp)) {
     steps = requester_.run(qp, budget);

@@ -307,6 +307,26 @@ TEST_F(Direct, a_peer_that_ends_its_queue_pair_costs_the_retries) {
   expect_given_up();
 }
 
+/// The peer's QP has said that it is ready, and ends before it has heard from ours.
+TEST_F(Direct, a_peer_that_ends_before_it_hears_from_us_costs_the_retries) {
+  connect();  // opens the window
+  pair.run(20);
+  const std::array<QueuePair*, 2> late{pair.make_qp(0, {}), pair.make_qp(1, {})};
+  QpAttr attr;
+  attr.ack_timeout = 10ms;
+  attr.retry_count = 2;
+  const Qpn own = pair.side(0).adapter->qpn(*late[0]);
+  const Qpn peer = pair.side(1).adapter->qpn(*late[1]);
+  pair.bring_up(0, *late[0], {}, peer, Lid(2), Psn(1), Psn(2), attr);
+  pair.bring_up(1, *late[1], {}, own, Lid(1), Psn(2), Psn(1), attr);
+  pair.run_one(1);
+  pair.run_one(0);
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(late[1]));
+  ASSERT_EQ(pair.post_send(0, *late[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(50, 1ms);
+  expect_given_up();
+}
+
 TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
   connect();
   pair.run(20);
@@ -336,6 +356,24 @@ TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) 
   const auto failed = pair.take_completions(0);
   ASSERT_EQ(failed.size(), 1U);
   EXPECT_EQ(failed[0].status, WcStatus::kRetryExceeded);
+}
+
+TEST_F(Direct, requests_before_the_one_that_needs_the_peer_are_executed_when_the_window_ends) {
+  connect();
+  pair.run(20);
+  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 5, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
+            PostResult::kOk);
+  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 6, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
+            PostResult::kOk);
+  send(7, 0, 64);
+  pair.run(2);
+  pair.window->kill(1);
+  pair.run(400);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 3U);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(done[1].status, WcStatus::kSuccess);
+  EXPECT_EQ(done[2].status, WcStatus::kRetryExceeded);
 }
 
 TEST_F(Direct, a_side_without_the_way_makes_both_use_cells) {
