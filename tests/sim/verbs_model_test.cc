@@ -70,13 +70,8 @@ TEST(VerbsModel, a_request_that_arrives_before_its_queue_pair_is_known_to_be_rea
   EXPECT_TRUE(outcome.ok) << outcome.violations.front();
 }
 
-/// A window ends while requests wait that need no peer; and a queue pair ends before it has heard from the
-/// peer that waits for it.
 TEST(VerbsModel, requests_end_with_their_window_and_with_a_peer_that_never_heard_of_them) {
-  for (const uint64_t seed : {500'292U, 501'966U}) {
-    const Outcome outcome = run(make_plan(seed));
-    EXPECT_TRUE(outcome.ok) << outcome.violations.front();
-  }
+  for (const uint64_t seed : {500'292U, 501'966U}) EXPECT_TRUE(run(make_plan(seed)).ok) << seed;
 }
 
 TEST(VerbsModel, a_seed_replays_exactly) {
