@@ -4,8 +4,7 @@
 
 namespace weft {
 
-/// No cell is like one with a datagram, XRC or global header or a packet CRC, whose parts have checks of their
-/// own.
+/// No cell is like one with a datagram, XRC or global header or a packet CRC, whose parts have own checks.
 CellError CellStream::decode_other(std::span<const std::byte> cell, CrcCheck crc) noexcept {
   if (cell.size() < kCellHeaderBytes) return CellError::kTooShort;
   const CellHead head(cell.data());

@@ -34,7 +34,7 @@ class CellStream {
   /// The last cell that was decoded without an error, and its kind.
   [[nodiscard]] const CellView& cell() const noexcept { return last_[kind_].view; }
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
-  /// True when the last cell has the ends, partition, lane, operation and flags of the one before of its kind.
+  /// True when the last cell has ends, partition, lane, operation and flags of the one before of its kind.
   [[nodiscard]] bool repeats() const noexcept { return repeats_; }
 
  private:
@@ -49,8 +49,8 @@ class CellStream {
     repeats_ = true;
     return CellError::kNone;
   }
-  /// True when a cell that has no error in its parts can differ from the last one only in what take_data() and
-  /// take_ack() take.
+  /// True when a cell can differ from the last one only in what take_data() and take_ack() take, unless it
+  /// has an error in its parts.
   [[nodiscard, gnu::always_inline]] bool is_like(Kind kind, const CellHead& head,
                                                  size_t bytes) const noexcept {
     const Last& last = last_[kind];

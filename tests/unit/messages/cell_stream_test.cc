@@ -22,7 +22,7 @@ auto fields_of(const CellView& view) {
 }
 
 /// A cell with `bytes` bytes behind its header and before its CRC, which nobody checks here.
-std::vector<std::byte> make_cell(const CellVariable& variable, size_t bytes, uint8_t fill) {
+std::vector<std::byte> stream_cell(const CellVariable& variable, size_t bytes, uint8_t fill) {
   const CellTemplate fixed = make_cell_template({.dest_subnet = SubnetId(1),
                                                  .src_subnet = SubnetId(1),
                                                  .dlid = Lid(7),
@@ -37,16 +37,16 @@ std::vector<std::byte> make_cell(const CellVariable& variable, size_t bytes, uin
 }
 
 std::vector<std::byte> middle_cell(uint16_t number, uint16_t bytes) {
-  return make_cell(
+  return stream_cell(
       {.opcode = Opcode::kRdmaWrite, .psn = Psn(4), .cell_number = number, .payload_bytes = bytes}, bytes, 0);
 }
 
 std::vector<std::byte> whole_write(uint32_t psn, uint8_t fill) {
-  return make_cell({.opcode = Opcode::kRdmaWrite,
-                    .flags = kCellFirst | kCellLast | kCellVa | kCellIdata,
-                    .psn = Psn(psn),
-                    .payload_bytes = 8},
-                   kVaBytes + kIdataBytes + 8, fill);
+  return stream_cell({.opcode = Opcode::kRdmaWrite,
+                      .flags = kCellFirst | kCellLast | kCellVa | kCellIdata,
+                      .psn = Psn(psn),
+                      .payload_bytes = 8},
+                     kVaBytes + kIdataBytes + 8, fill);
 }
 
 /// Decodes `cell` with the stream and alone: both must say the same.
@@ -73,7 +73,7 @@ TEST(CellStream, a_cell_like_the_last_one_gives_its_own_fields) {
 
 std::vector<std::byte> ack(uint32_t psn, uint16_t blocks) {
   const auto bytes = static_cast<uint16_t>(16 * blocks);
-  std::vector<std::byte> cell = make_cell(
+  std::vector<std::byte> cell = stream_cell(
       {.opcode = Opcode::kAck, .flags = kCellFirst | kCellLast, .psn = Psn(psn), .payload_bytes = bytes},
       kAckBodyBytes + bytes, 0);
   store_be(&cell[kCellHeaderBytes], psn);
@@ -143,10 +143,10 @@ TEST(CellStream, any_stream_is_decoded_like_its_single_cells) {
     if (cell.empty() || random.next() % 8 == 0) {
       const OpcodeInfo& info = kOpcodes[random.next() % kOpcodes.size()];
       const auto flags = static_cast<uint8_t>(random.next());
-      cell = make_cell({.opcode = info.opcode,
-                        .flags = random.next() % 2 == 0 ? flags : uint8_t{kCellFirst | kCellLast},
-                        .flags2 = static_cast<uint8_t>(random.next() & kCell2OfPacket)},
-                       random.next() % 80, static_cast<uint8_t>(random.next() % 3));
+      cell = stream_cell({.opcode = info.opcode,
+                          .flags = random.next() % 2 == 0 ? flags : uint8_t{kCellFirst | kCellLast},
+                          .flags2 = static_cast<uint8_t>(random.next() & kCell2OfPacket)},
+                         random.next() % 80, static_cast<uint8_t>(random.next() % 3));
     }
     const auto bytes = static_cast<uint16_t>(cell.size() - kCellHeaderBytes - kCrcBytes);
     const auto parts = std::min<uint16_t>(bytes, static_cast<uint16_t>(random.next() % 4 * 4));
