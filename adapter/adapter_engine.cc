@@ -76,14 +76,10 @@ void Engine::delist(QueuePair& qp) noexcept {
   qps.leave(qp);
 }
 
-bool Engine::path_ready(QueuePair& qp) noexcept {
-  const AdapterPort& port = port_of(qp);
-  if (qp.path.generation != port.generation()) [[unlikely]] {
-    const uint32_t before = qp.path.segment_bytes;
-    set_path(qp);
-    qp.other_cells |= before != 0 && before != qp.path.segment_bytes && qp.tx.first != qp.tx.end;
-  }
-  return (port.up() || (port.known() && qp.path.loops)) && !qp.other_cells;
+void Engine::change_path(QueuePair& qp) noexcept {
+  const uint32_t before = qp.path.segment_bytes;
+  set_path(qp);
+  qp.other_cells |= before != 0 && before != qp.path.segment_bytes && qp.tx.first != qp.tx.end;
 }
 
 void Engine::set_path(QueuePair& qp) noexcept {
@@ -150,6 +146,8 @@ void Engine::raise(const AdapterPort& port, AsyncEventKind kind) noexcept {
 }
 
 bool Engine::next_event(AsyncEvent& out) noexcept {
+  if (events.empty() && spaces == nullptr) [[likely]]
+    return false;
   out = {};
   if (events.empty()) {  // page faults are kept in the address spaces
     const std::optional<PageFault> fault = spaces != nullptr ? spaces->take_page_fault() : std::nullopt;

@@ -52,7 +52,16 @@ struct Engine {
   [[nodiscard]] AdapterPort& port_of(const QueuePair& qp) noexcept { return *ports[qp.port - 1U]; }
   /// True when cells of this QP may leave now: its path is made, its port is up, and its packets in flight
   /// have the port's cell size.
-  [[nodiscard]] bool path_ready(QueuePair& qp) noexcept;
+  [[nodiscard]] bool path_ready(QueuePair& qp) noexcept {
+    keep_path(qp);
+    const AdapterPort& port = port_of(qp);
+    return (port.up() || (port.known() && qp.path.loops)) && !qp.other_cells;
+  }
+  /// Makes the path of a QP anew if its port has changed.
+  void keep_path(QueuePair& qp) noexcept {
+    if (qp.path.generation != port_of(qp).generation()) [[unlikely]]
+      change_path(qp);
+  }
 
   /// Puts the QP on a port. Its requests are then checked by the list of the port's NIC; if that is another
   /// one, all grants are checked again.
@@ -145,6 +154,7 @@ struct Engine {
 
  private:
   void add_nics();
+  [[gnu::cold]] void change_path(QueuePair& qp) noexcept;
   /// Handles a completion of `qpn` that found its queue full.
   [[gnu::cold]] void lose_completion(CompletionQueue& queue, Qpn qpn) noexcept;
 };

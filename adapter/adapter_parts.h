@@ -16,6 +16,7 @@
 #include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 #include "adapter/transport/services.h"
+#include "messages/cell_stream.h"
 
 namespace weft::adapter {
 
@@ -45,6 +46,7 @@ struct AdapterParts {
   RawProtocols protocols;
   Sweep sweep;
   Ports ports;
+  CellStream arriving;        // of all ports; kept, because a turn often brings one cell
   ReliableService* reliable;  // service of kRcRow, if the adapter has it
   DirectService* direct;      // service of kRcDirectRow, likewise
 };

@@ -19,6 +19,7 @@ void LoopbackPort::commit(VirtualLane vl, uint32_t cell_bytes, uint32_t) noexcep
 }
 
 std::span<const fabric::RxCell> LoopbackPort::receive() noexcept {
+  if (waiting_.empty()) return {};
   view_.clear();
   for (size_t i = 0; i < waiting_.size(); ++i) view_.push_back(waiting_.at(i));
   return view_;

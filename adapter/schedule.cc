@@ -8,7 +8,7 @@
 
 namespace weft::adapter {
 
-void Schedule::want_ack(QueuePair& qp, bool at_once, Instant now) noexcept {
+void Schedule::add_debt(QueuePair& qp, bool at_once, Instant now) noexcept {
   AckDebt& debt = qp.rx.debt;
   debt.want(at_once, now + kAckDelay);
   if (acks_later.holds(qp) && debt.due_now()) AckList::unlink(qp);
@@ -28,6 +28,7 @@ CreditWaits& Schedule::wait_for(QueuePair& qp, VirtualLane& vl) noexcept {
   }
   CreditWaits& at = waits_[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
   at.lanes |= lane_bit(vl);
+  any_waits_ = true;
   return at;
 }
 
@@ -56,12 +57,13 @@ void Schedule::wait_no_more(QueuePair& qp) noexcept {
   }
 }
 
-void Schedule::wake_waiting() noexcept {
-  more_to_wake_ = false;
+void Schedule::wake_those_with_credit() noexcept {
+  more_to_wake_ = any_waits_ = false;
   for (size_t i = 0; i < waits_.size(); ++i) {
     CreditWaits& at = waits_[i];
     const AdapterPort& port = *ports_[i / 2];
     const bool link = i % 2 == 0;
+    any_waits_ |= at.lanes != 0;
     if (at.lanes == 0 || (link && !port.up())) continue;
     fabric::CellPort& to = link ? port.link() : port.loopback();
     for (uint32_t left = at.lanes; left != 0; left &= left - 1) {

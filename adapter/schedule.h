@@ -35,14 +35,23 @@ class Schedule {
     if (qp.send_link.list == nullptr) sends.push_back(qp);
   }
   /// The QP owes an acknowledgement, at once or after kAckDelay.
-  void want_ack(QueuePair& qp, bool at_once, Instant now) noexcept;
+  [[gnu::always_inline]] void want_ack(QueuePair& qp, bool at_once, Instant now) noexcept {
+    const AckDebt& debt = qp.rx.debt;
+    const bool in_its_list = qp.owes_ack() && !(debt.due_now() && acks_later.holds(qp));
+    if (in_its_list && debt.covers(at_once)) [[likely]]
+      return;
+    add_debt(qp, at_once, now);
+  }
   /// The QP found no credit for its data, or for its acknowledgement.
   void wait_to_send(QueuePair& qp) noexcept;
   void wait_to_ack(QueuePair& qp) noexcept;
   /// The path of the QP has changed, so it no longer waits for credit of its old lane.
   void wait_no_more(QueuePair& qp) noexcept;
   /// Wakes QPs whose lanes have credit now: at most kWakesPerTurn of each list and lane.
-  void wake_waiting() noexcept;
+  void wake_waiting() noexcept {
+    if (any_waits_) [[unlikely]]
+      wake_those_with_credit();
+  }
   /// The last wake_waiting() left QPs waiting on a lane that has credit.
   [[nodiscard]] bool more_to_wake() const noexcept { return more_to_wake_; }
   /// The QP ends: takes it out of its lists.
@@ -58,10 +67,14 @@ class Schedule {
  private:
   /// Returns the waiting lists of the link or loopback by which the QP's next cell leaves, and sets `vl`.
   /// Marks the lane as waited on.
+  void add_debt(QueuePair& qp, bool at_once, Instant now) noexcept;
   [[nodiscard]] CreditWaits& wait_for(QueuePair& qp, VirtualLane& vl) noexcept;
+
+  void wake_those_with_credit() noexcept;
 
   const std::vector<std::unique_ptr<AdapterPort>>& ports_;
   std::deque<CreditWaits> waits_;  // port n: its link at index 2 (n - 1), its loopback at the next
+  bool any_waits_ = false;         // a lane of `waits_` may have a QP
   bool more_to_wake_ = false;
 };
 

@@ -128,7 +128,8 @@ TimerHeap::Entry TimerHeap::take_first() noexcept {
 
 QueuePair* TimerHeap::pop_due(Instant now) noexcept {
   for (uint32_t looks = 0; looks < kTimersPerTurn; ++looks) {
-    if (earliest() == kNever || earliest() > now) return nullptr;
+    const Instant first = earliest();
+    if (first == kNever || first > now) return nullptr;
     Timer& timer = timers_[take_first().timer];
     if (std::exchange(timer.wanted, false)) return timer.qp;
   }

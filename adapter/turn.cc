@@ -11,6 +11,7 @@
 #include "adapter/adapter.h"
 #include "adapter/adapter_parts.h"
 #include "adapter/transport/path_migration.h"
+#include "messages/cell_stream.h"
 #include "messages/ipv6_frame.h"
 #include "messages/multicast.h"
 
@@ -52,18 +53,27 @@ bool followed(Engine& engine, QueuePair& qp, const AdapterPort& port, const Cell
   engine.count(drop);
 }
 
-void dispatch(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept {
+/// The cell is for `qp`: from its peer, if it has one, and of its partition.
+bool accepts(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept {
   Engine& engine = parts.engine;
   if (qp.connected() && !from_peer(qp, cell) && !followed(engine, qp, engine.port_of(qp), cell))
       [[unlikely]] {
     engine.report_stray(Reason::kWrongPeer, cell, qp.peer_lid.value(), qp.peer_qpn.value());
-    return take_by_other_way(engine, qp, engine.port_of(qp), cell, AdapterCounter::kDropSource);
+    take_by_other_way(engine, qp, engine.port_of(qp), cell, AdapterCounter::kDropSource);
+    return false;
   }
   if (!pkeys_match(cell.pkey, qp.pkey) && !in_partition(engine, qp, cell)) [[unlikely]] {
     engine.report_stray(Reason::kWrongPkey, cell);
     engine.port_of(qp).counters.add(AdapterPortCounter::kOtherPartition);
-    return engine.count(AdapterCounter::kDropPkey);
+    engine.count(AdapterCounter::kDropPkey);
+    return false;
   }
+  return true;
+}
+
+/// Gives the service a cell that its QP accepts.
+void hand_over(AdapterParts& parts, QueuePair& qp, const CellView& cell) noexcept {
+  Engine& engine = parts.engine;
   if (qp.watch != 0) [[unlikely]] {
     const bool acknowledges = (opcode_properties(static_cast<uint8_t>(cell.opcode)) & kOpAcknowledge) != 0;
     if ((qp.watch & kWatchKey) != 0 && !acknowledges)
@@ -87,7 +97,7 @@ void take_multicast(AdapterParts& parts, const AdapterPort& port, const CellView
       if (member.gid != gid || !member.qp->abilities().receive) return;
       taken = true;
       member.qp->counters.add(QpCounter::kCellsReceived);
-      dispatch(parts, *member.qp, cell);
+      if (accepts(parts, *member.qp, cell)) hand_over(parts, *member.qp, cell);
     });
   }
   if (!taken) engine.count(AdapterCounter::kDropMulticast);
@@ -102,23 +112,20 @@ QueuePair* find_by_protocol(AdapterParts& parts, const AdapterPort& port, const 
       {.port = port.number(), .next_header = header.next_header, .address = header.destination});
 }
 
-void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte> bytes,
-               CellView& cell) noexcept {
+/// The QP to which a cell goes. Null: the cell went to a group or another way, or is dropped and counted.
+QueuePair* find_qp(AdapterParts& parts, AdapterPort& port, const CellView& cell) noexcept {
   Engine& engine = parts.engine;
-  const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
-  const CellError error = decode_cell(bytes, crc, cell);
-  if (error != CellError::kNone) [[unlikely]] {
-    port.counters.add(AdapterPortCounter::kBadCells);
-    return engine.bad_cells.add(error);
-  }
   if (!port.has(cell.dlid) || cell.dest_subnet != port.info().subnet) [[unlikely]] {
     const bool group = is_multicast(cell.dlid) && cell.dest_subnet == port.info().subnet;
-    return group ? take_multicast(parts, port, cell) : engine.count(AdapterCounter::kDropOtherLid);
+    group ? take_multicast(parts, port, cell) : engine.count(AdapterCounter::kDropOtherLid);
+    return nullptr;
   }
   QueuePair* qp = engine.qps.find(cell.dest_qpn);
   if (qp == nullptr && is_management(cell.dest_qpn)) {
-    if (cell.dest_qpn == kQpnSmi && cell.vl != kVlManagement)
-      return engine.count(AdapterCounter::kDropManagementLane);
+    if (cell.dest_qpn == kQpnSmi && cell.vl != kVlManagement) {
+      engine.count(AdapterCounter::kDropManagementLane);
+      return nullptr;
+    }
     qp = engine.qps.find_management(cell.dest_qpn, port.number());
   }
   if (qp == nullptr) [[unlikely]] {
@@ -126,11 +133,38 @@ void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte
     if (raw) qp = find_by_protocol(parts, port, cell);
     if (qp == nullptr) {
       if (!raw) engine.report_stray(Reason::kNoSuchQp, cell);
-      return engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
+      engine.count(raw ? AdapterCounter::kDropProtocol : AdapterCounter::kDropNoQp);
+      return nullptr;
     }
   }
-  if (qp->port != port.number() && !followed(engine, *qp, port, cell)) [[unlikely]]
-    return take_by_other_way(engine, *qp, port, cell, AdapterCounter::kDropOtherLid);
+  if (qp->port != port.number() && !followed(engine, *qp, port, cell)) [[unlikely]] {
+    take_by_other_way(engine, *qp, port, cell, AdapterCounter::kDropOtherLid);
+    return nullptr;
+  }
+  return qp;
+}
+
+/// QPs that accepted the last cell of each kind in one receive(); null: the next one must be looked up.
+using Takers = std::array<QueuePair*, CellStream::kKinds>;
+
+void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte> bytes,
+               Takers& takers) noexcept {
+  Engine& engine = parts.engine;
+  CellStream& stream = parts.arriving;
+  const CrcCheck crc = engine.config.verify_cells ? CrcCheck::kVerify : CrcCheck::kAlreadyVerified;
+  const CellError error = stream.decode(bytes, crc);
+  if (error != CellError::kNone) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
+    return engine.bad_cells.add(error);
+  }
+  const CellView& cell = stream.cell();
+  QueuePair* qp = stream.repeats() ? takers[stream.kind()] : nullptr;
+  const bool known = qp != nullptr;
+  if (!known) {
+    takers = {};  // this cell may change where its QP takes cells from
+    qp = find_qp(parts, port, cell);
+    if (qp == nullptr) return;
+  }
   if (!qp->abilities().receive) [[unlikely]] {
     engine.report_stray(Reason::kQpNotReady, cell, static_cast<uint64_t>(qp->state));
     return engine.count(AdapterCounter::kDropQpState);
@@ -142,25 +176,30 @@ void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte
     return engine.count(AdapterCounter::kDropSegment);
   }
   qp->counters.add(QpCounter::kCellsReceived);
-  dispatch(parts, *qp, cell);
+  if (!known) {
+    if (!accepts(parts, *qp, cell)) return;
+    // With several NICs, a cell that is known may move its QP, too.
+    if (engine.several_nics == nullptr) takers[stream.kind()] = qp;
+  }
+  hand_over(parts, *qp, cell);
 }
 
-int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, AdapterPort& port) noexcept {
+int take_cells(AdapterParts& parts, fabric::CellPort& carrier, AdapterPort& port,
+               std::span<const fabric::RxCell> cells) noexcept {
   Engine& engine = parts.engine;
-  const std::span<const fabric::RxCell> cells = carrier.receive();
-  if (cells.empty()) return 0;
   if (!port.up() && &carrier == &port.link()) [[unlikely]] {  // not active: cells are consumed and dropped
     engine.counters.add(AdapterCounter::kDropPortInactive, cells.size());
     carrier.release();
     return static_cast<int>(cells.size());
   }
-  CellView cell;  // one object for all cells: constructing it anew costs more than reading a header
+  Takers takers{};
   size_t bytes = 0;
   const bool many = engine.qps.many();
   for (size_t i = 0; i < cells.size(); ++i) {
     if (many && i + kCellsAskedAhead < cells.size()) engine.qps.expect(cells[i + kCellsAskedAhead].bytes);
+    if (many && i + 1 < cells.size()) engine.qps.expect_next(cells[i + 1].bytes);
     bytes += cells[i].bytes.size();
-    take_cell(parts, port, cells[i].bytes, cell);
+    take_cell(parts, port, cells[i].bytes, takers);
   }
   port.counters.add(AdapterPortCounter::kCellsReceived, cells.size());
   port.counters.add(AdapterPortCounter::kBytesReceived, bytes);
@@ -170,6 +209,13 @@ int receive_cells(AdapterParts& parts, fabric::CellPort& carrier, AdapterPort& p
   }
   carrier.release();
   return static_cast<int>(cells.size());
+}
+
+/// Inline, because most turns find nothing.
+[[gnu::always_inline]] inline int receive_cells(AdapterParts& parts, fabric::CellPort& carrier,
+                                                AdapterPort& port) noexcept {
+  const std::span<const fabric::RxCell> cells = carrier.receive();
+  return cells.empty() ? 0 : take_cells(parts, carrier, port, cells);
 }
 
 /// Cells whose keys have been found, or are invalid, go to their service again.
@@ -235,6 +281,7 @@ int send_cells(AdapterParts& parts) noexcept {
   for (size_t left = list.size(); left > 0 && !list.empty(); --left) {
     if (sent >= kCellsPerTurn || moved >= kQpsPerTurn || engine.tx_chunks.awaited()) break;
     QueuePair& qp = list.pop_front();
+    if (engine.qps.many() && !list.empty()) list.front().prefetch_ranges();
     bool blocked = false;
     if (!engine.schedule.acks_later.empty()) sent += acknowledge_along(parts, qp);
     const uint32_t cells =

@@ -184,9 +184,12 @@ template <bool kCopy>
   return static_cast<uint32_t>(_mm_crc32_u64(0, moved) ^ c);
 }
 
+/// Of a CRC, not of a state, so that the calls to it are the last thing that their callers do.
 template <bool kCopy>
-[[gnu::target("pclmul")]] uint32_t three_chains(uint32_t state, unsigned char* to, const unsigned char* from,
-                                                size_t bytes) noexcept {
+[[gnu::target("pclmul"), gnu::noinline]] uint32_t three_chains(uint32_t crc, unsigned char* to,
+                                                               const unsigned char* from,
+                                                               size_t bytes) noexcept {
+  uint32_t state = ~crc;
   do {
     const size_t words = std::min(bytes / 24, kLaneWordsMax);
     state = three_lanes<kCopy>(state, to, from, words);
@@ -195,7 +198,7 @@ template <bool kCopy>
     if constexpr (kCopy) to += done;
     bytes -= done;
   } while (bytes >= kThreeChainsBytesMin);
-  return one_chain<kCopy>(state, to, from, bytes);
+  return ~one_chain<kCopy>(state, to, from, bytes);
 }
 
 // Until these are initialised they are false, which selects the slower but correct path.
@@ -210,7 +213,7 @@ inline uint32_t run_narrow(uint32_t crc, void* to, const void* from, size_t byte
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
 #if defined(WEFT_CRC_THREE_CHAINS)
-  if (bytes >= kThreeChainsBytesMin && kHaveMultiply) return ~three_chains<kCopy>(~crc, out, in, bytes);
+  if (bytes >= kThreeChainsBytesMin && kHaveMultiply) return three_chains<kCopy>(crc, out, in, bytes);
 #endif
   return ~one_chain<kCopy>(~crc, out, in, bytes);
 #else
@@ -222,22 +225,27 @@ inline uint32_t run_narrow(uint32_t crc, void* to, const void* from, size_t byte
 #endif
 }
 
+#if defined(WEFT_CRC_WIDE)
+template <bool kCopy>
+[[gnu::noinline]] uint32_t run_wide(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
+  auto* out = static_cast<unsigned char*>(to);
+  const auto* in = static_cast<const unsigned char*>(from);
+  const size_t blocks = bytes - bytes % crc32c_wide::kBlockBytes;
+  uint32_t state = ~crc;
+  if constexpr (kCopy) {
+    state = crc32c_wide::copy(state, out, in, blocks);
+    out += blocks;
+  } else {
+    state = crc32c_wide::extend(state, in, blocks);
+  }
+  return ~one_chain<kCopy>(state, out, in + blocks, bytes - blocks);
+}
+#endif
+
 template <bool kCopy>
 inline uint32_t run(uint32_t crc, void* to, const void* from, size_t bytes) noexcept {
 #if defined(WEFT_CRC_WIDE)
-  if (bytes >= crc32c_wide::kBytesMin && kHaveWide) {
-    auto* out = static_cast<unsigned char*>(to);
-    const auto* in = static_cast<const unsigned char*>(from);
-    const size_t blocks = bytes - bytes % crc32c_wide::kBlockBytes;
-    uint32_t state = ~crc;
-    if constexpr (kCopy) {
-      state = crc32c_wide::copy(state, out, in, blocks);
-      out += blocks;
-    } else {
-      state = crc32c_wide::extend(state, in, blocks);
-    }
-    return ~one_chain<kCopy>(state, out, in + blocks, bytes - blocks);
-  }
+  if (bytes >= crc32c_wide::kBytesMin && kHaveWide) return run_wide<kCopy>(crc, to, from, bytes);
 #endif
   return run_narrow<kCopy>(crc, to, from, bytes);
 }

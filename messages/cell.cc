@@ -22,10 +22,6 @@ uint16_t pkey_of(uint16_t wire) noexcept {
   return wire == 0 ? kPkeyDefault : wire;
 }
 
-uint64_t load_word(const std::byte* at) noexcept {
-  return load_be_once<uint64_t>(at);
-}
-
 /// Checks flags that only some operations may carry. Without branches, because the flags depend on the
 /// traffic and branches would be mispredicted.
 CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16_t cell_number) noexcept {
@@ -38,29 +34,6 @@ CellError check_flags(uint32_t properties, uint8_t flags, uint8_t flags2, uint16
   if (((flags ^ first) & kCellFirst) != 0 || cell_number >= kCellsPerPacketMax) return CellError::kCellNumber;
   const uint32_t wrong = (~flags & whole) | ((flags ^ va) & kCellVa) | (flags & (no_idata | no_crc));
   return wrong == 0 ? CellError::kNone : CellError::kFlags;
-}
-
-/// Checks reserved bytes, form and fields of an ACK's body at `at` and of the blocks behind it. Not inline,
-/// because data cells need the registers.
-[[gnu::noinline]] CellError take_ack(const std::byte* at, uint32_t payload_bytes, AckBody& out) noexcept {
-  if (payload_bytes % sizeof(SelectiveBlockWire) != 0 ||
-      payload_bytes > kSelectiveBlocksMax * sizeof(SelectiveBlockWire)) {
-    return CellError::kLength;
-  }
-  std::byte reserved = at[0] | at[7];
-  const std::byte* block = at + kAckBodyBytes;
-  for (const std::byte* end = block + payload_bytes; block != end; block += sizeof(SelectiveBlockWire)) {
-    reserved |= block[0] | block[6] | block[7];
-  }
-  const auto code = load_once<uint8_t>(at + 6);
-  if (reserved != std::byte{0} || code >= static_cast<uint8_t>(AckCode::kCount)) {
-    return CellError::kReserved;
-  }
-  out = {.psn = Psn(load_be<uint32_t>(at)),
-         .cell_number = load_be<uint16_t>(at + 4),
-         .code = static_cast<AckCode>(code),
-         .messages_completed = load_be<uint32_t>(at + 8)};
-  return CellError::kNone;
 }
 
 /// True when a reserved bit is set: in a datagram's or XRC header at `at`, or in a datagram's third word.
@@ -121,12 +94,41 @@ std::string_view to_string(CellError error) noexcept {
   return kCellErrorNames[static_cast<size_t>(error)];
 }
 
+/// Not inline, because data cells need the registers.
+[[gnu::noinline]] CellError decode_ack_body(const std::byte* at, uint32_t payload_bytes,
+                                            AckBody& out) noexcept {
+  if (payload_bytes % sizeof(SelectiveBlockWire) != 0 ||
+      payload_bytes > kSelectiveBlocksMax * sizeof(SelectiveBlockWire)) {
+    return CellError::kLength;
+  }
+  std::byte reserved = at[0] | at[7];
+  const std::byte* block = at + kAckBodyBytes;
+  for (const std::byte* end = block + payload_bytes; block != end; block += sizeof(SelectiveBlockWire)) {
+    reserved |= block[0] | block[6] | block[7];
+  }
+  const auto code = load_once<uint8_t>(at + 6);
+  if (reserved != std::byte{0} || code >= static_cast<uint8_t>(AckCode::kCount)) {
+    return CellError::kReserved;
+  }
+  out = {.psn = Psn(load_be<uint32_t>(at)),
+         .cell_number = load_be<uint16_t>(at + 4),
+         .code = static_cast<AckCode>(code),
+         .messages_completed = load_be<uint32_t>(at + 8)};
+  return CellError::kNone;
+}
+
 CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept {
+  if (cell.size() < kCellHeaderBytes) return CellError::kTooShort;
+  return decode_cell(CellHead(cell.data()), cell, crc, out);
+}
+
+CellError decode_cell(const CellHead& head, std::span<const std::byte> cell, CrcCheck crc,
+                      CellView& out) noexcept {
   if (cell.size() < kCellHeaderBytes + kCrcBytes) return CellError::kTooShort;
-  const uint64_t w0 = load_word(cell.data());
-  const uint64_t w1 = load_word(cell.data() + 8);
-  const uint64_t w2 = load_word(cell.data() + 16);
-  const uint64_t w3 = load_word(cell.data() + 24);
+  const uint64_t w0 = head.word(0);
+  const uint64_t w1 = head.word(1);
+  const uint64_t w2 = head.word(2);
+  const uint64_t w3 = head.word(3);
   if (static_cast<uint8_t>(w1 >> 24) != kCellVersion) return CellError::kVersion;
   const auto opcode = static_cast<uint8_t>(w1 >> 16);
   const uint32_t properties = opcode_properties(opcode);
@@ -157,7 +159,8 @@ CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& o
   }
   if ((properties & kOpAcknowledge) != 0) {
     AckBody ack;
-    if (const CellError form = take_ack(parts, payload_bytes, ack); form != CellError::kNone) return form;
+    if (const CellError form = decode_ack_body(parts, payload_bytes, ack); form != CellError::kNone)
+      return form;
     out.ack = ack;
   } else {
     out.ack = {};

@@ -132,6 +132,21 @@ class CellHead {
   }
   [[nodiscard]] Psn psn() const noexcept { return Psn(static_cast<uint32_t>(word(3) >> 32) & Psn::kMask); }
 
+  /// Word 0 to 3 in host order.
+  [[nodiscard]] uint64_t word(size_t index) const noexcept { return to_big(words_[index]); }
+  /// True for two cells that differ at most in PSN, cell number, length and second flags: all in word 3.
+  [[nodiscard]] bool same_kind(const CellHead& other) const noexcept {
+    return ((words_[0] ^ other.words_[0]) | (words_[1] ^ other.words_[1]) | (words_[2] ^ other.words_[2])) ==
+           0;
+  }
+  /// True for two cells with the same source, destination, partition, lane and service level, whatever they
+  /// ask for.
+  [[nodiscard]] bool same_ends(const CellHead& other) const noexcept {
+    const uint64_t ends = to_big(~uint64_t{0xFFFF00});  // without operation and flags
+    return ((words_[0] ^ other.words_[0]) | ((words_[1] ^ other.words_[1]) & ends) |
+            (words_[2] ^ other.words_[2])) == 0;
+  }
+
   /// Writes the kCellHeaderBytes bytes as they were read.
   void store(std::byte* to) const noexcept {
     for (size_t i = 0; i < std::size(words_); ++i) {
@@ -141,7 +156,6 @@ class CellHead {
   }
 
  private:
-  [[nodiscard]] uint64_t word(size_t index) const noexcept { return to_big(words_[index]); }
   uint64_t words_[4];  // in memory order
 };
 static_assert(sizeof(CellHead) == kCellHeaderBytes);
@@ -221,6 +235,13 @@ enum class CrcCheck : uint8_t { kVerify, kAlreadyVerified };
 /// have are zero. Costs one pass over the payload with kVerify, none otherwise. PUSH-CELL-01, PUSH-CELL-02,
 /// PUSH-CELL-05.
 [[nodiscard]] CellError decode_cell(std::span<const std::byte> cell, CrcCheck crc, CellView& out) noexcept;
+/// The same for a cell of at least kCellHeaderBytes, whose header has been read into `head`.
+[[nodiscard]] CellError decode_cell(const CellHead& head, std::span<const std::byte> cell, CrcCheck crc,
+                                    CellView& out) noexcept;
+
+/// The part of decode_cell() that concerns an ACK's body at `at` and the blocks behind it: reserved bytes,
+/// form and fields. The caller has checked the size of the cell. `out` is set only on kNone.
+[[nodiscard]] CellError decode_ack_body(const std::byte* at, uint32_t payload_bytes, AckBody& out) noexcept;
 
 /// The header words that are the same in all cells of a QP (decisions P2).
 struct CellTemplate {
@@ -257,8 +278,9 @@ struct CellVariable {
 
 /// Writes the 32 header bytes to `to` and returns their CRC, computed from registers. Inline, so that values
 /// the caller has in registers never go through memory (decisions P2).
-[[nodiscard]] inline uint32_t compose_cell_header(std::byte* to, const CellTemplate& fixed,
-                                                  const CellVariable& variable) noexcept {
+[[nodiscard, gnu::always_inline]] inline uint32_t compose_cell_header(std::byte* to,
+                                                                      const CellTemplate& fixed,
+                                                                      const CellVariable& variable) noexcept {
   const uint64_t kind = static_cast<uint64_t>(variable.opcode) << 16 | uint64_t{variable.flags} << 8;
   const uint64_t tail = uint64_t{variable.flags2} << 56 | uint64_t{in_register(variable.psn.value())} << 32 |
                         uint64_t{variable.cell_number} << 16 | uint64_t{variable.payload_bytes};

@@ -38,6 +38,13 @@ void QpTable::expect(std::span<const std::byte> cell) const noexcept {
   }
 }
 
+void QpTable::expect_next(std::span<const std::byte> cell) const noexcept {
+  if (cell.size() < kCellHeaderBytes) return;
+  const auto qpn = load_be_once<uint32_t>(&cell[offsetof(CellHeader, dest_qpn)]);
+  const QueuePair* qp = places_[qpn & mask_].get();
+  if (qp != nullptr) qp->prefetch_ranges();
+}
+
 SrqTable::SrqTable(uint32_t most) : mask_(std::bit_ceil(most + 1) - 1) {
   queues.reserve(most);
 }

@@ -32,6 +32,8 @@ class QpTable {
   }
   /// Prefetches the memory of the QP of a cell that will be taken soon. Safe for cells that are not checked.
   void expect(std::span<const std::byte> cell) const noexcept;
+  /// As expect(), for the next cell.
+  void expect_next(std::span<const std::byte> cell) const noexcept;
   /// The slot that owns the QP with this number.
   [[nodiscard]] std::unique_ptr<QueuePair>& place_of(Qpn number, uint8_t port) noexcept {
     return is_management(number) ? management_[port - 1U][number.value()] : places_[number.value() & mask_];

@@ -255,6 +255,10 @@ class AckDebt {
     now_ |= at_once;
     if (by_ == kNever) by_ = by;
   }
+  /// True when want(at_once, ...) would change nothing.
+  [[nodiscard]] bool covers(bool at_once) const noexcept {
+    return due_ && by_ != kNever && (now_ || !at_once);
+  }
   /// An owed acknowledgement becomes due now.
   void hurry() noexcept { now_ = true; }
   /// Counts a cell without a request for an acknowledgement. True when there are enough for one.
@@ -357,8 +361,8 @@ struct ArrivalOrder {
 /// Responder side. Written by the responder. A start resets the ReceiveProgress, drops the packets and
 /// empties the queues.
 struct ReceiveSide : ReceiveProgress {
-  PacketWindow<RxPacket> packets;          // RC: packets with received cells; UC: the packet being received
   std::unique_ptr<ArrivalOrder> order;     // RC; XRC targets
+  PacketWindow<RxPacket> packets;          // RC: packets with received cells; UC: the packet being received
   FixedRing<ReadJob> reads;                // RC
   FixedRing<ExecutedRead> executed_reads;  // RC: the newest ones; a requester has no older one in flight
   StrictAcks strict_acks;
@@ -435,13 +439,19 @@ class alignas(kCacheLineBytes) QueuePair {
 
   /// Call when a message will be cut into packets soon, or an acknowledgement will arrive.
   void prefetch_to_send() const noexcept {
-    prefetch_lines(this, &config, &attr, &path, &send_link, &sq, &tx, &tx.progress_at, &tx.timeout,
+    prefetch_lines(this, &config, &attr, &path, &send_link, &sq, &tx, &tx.progress_at, &tx.timeout, &rx.order,
                    &counters);
+  }
+  /// Call after prefetch_to_send() or prefetch_to_receive(), shortly before the message or the request: what
+  /// these lines point to.
+  void prefetch_ranges() const noexcept {
+    const auto* ranges = reinterpret_cast<const std::byte*>(rx.order.get());
+    if (ranges != nullptr) prefetch_to_read(ranges, sizeof(KnownRange) * 2);
   }
   /// Call when a request with this PSN will arrive soon.
   void prefetch_to_receive(uint32_t psn) const noexcept {
-    prefetch_lines(this, &config, &attr, &path, &ack_link, &rx, &rx.messages_completed,
-                   rx.packets.place_of(psn), &counters);
+    prefetch_lines(this, &config, &attr, &path, &ack_link, &rx, &rx.order, rx.packets.place_of(psn),
+                   &counters);
   }
 
   // Read for every cell.

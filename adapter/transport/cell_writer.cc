@@ -251,14 +251,84 @@ AccessFault CellWriter::place_received(RecvQueue& queue, RecvSlot wqe, uint64_t 
   return scatter(queue.pd(), list, offset, from);
 }
 
-CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept {
-  if (packet.is_read) return send_read_request(qp, packet, psn);
-  const SendWqe& wqe = qp.sq.at(packet.wqe);
-  const uint32_t begin = number * qp.path.segment_bytes;
-  const uint32_t bytes = std::min(qp.path.segment_bytes, packet.bytes - begin);
-  const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+namespace {
+
+/// The flags of a request cell that do not tell what lies between its header and its data.
+[[nodiscard, gnu::always_inline]] inline int flags_of(const TxPacket& packet, uint32_t number) noexcept {
   const bool last = number + 1U == packet.cells;
   const bool closing = (packet.pending & (packet.pending - 1)) == 0;  // the last pending cell
+  return (number == 0 ? kCellFirst : 0) | (last ? kCellLast : 0) |
+         (closing && packet.ack_wanted ? kCellAckWanted : 0) |
+         (last && packet.invalidates ? kCellInvalidateKey : 0);
+}
+
+}  // namespace
+
+CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept {
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+  if (is_plain(qp, properties) && !packet.is_read) [[likely]]
+    return send_plain_cell(qp, packet, psn, number);
+  return packet.is_read ? send_read_request(qp, packet, psn) : send_any_cell(qp, packet, psn, number);
+}
+
+/// True when nothing but address and immediate data lies between header and data of the cells, and they leave
+/// by the QP's own path.
+[[gnu::always_inline]] inline bool CellWriter::is_plain(const QueuePair& qp, uint32_t properties) noexcept {
+  return qp.connected() && !qp.path.is_global && !qp.config.packet_crc &&
+         (properties & (kOpDatagramHeader | kOpXrcHeader)) == 0;
+}
+
+/// Nearly all cells. The bytes on the wire are those of send_any_cell().
+[[gnu::always_inline]] inline CellSent CellWriter::send_plain_cell(QueuePair& qp, TxPacket& packet, Psn psn,
+                                                                   uint32_t number) noexcept {
+  const QpPath& path = qp.path;
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+  const uint32_t begin = number * path.segment_bytes;
+  const uint32_t bytes = std::min(path.segment_bytes, packet.bytes - begin);
+  const bool va = number == 0 && (properties & kOpVaInFirstCell) != 0;
+  const bool idata = packet.has_idata && number + 1U == packet.cells;
+  const uint32_t parts_bytes = (va ? kVaBytes : 0) + (idata ? kIdataBytes : 0);
+  const uint32_t size = kCellHeaderBytes + parts_bytes + bytes + kCrcBytes;
+  std::byte* cell = path.carrier->claim(path.vl, size);
+  if (cell == nullptr) return CellSent::kNoCredit;
+  const int flags = flags_of(packet, number) | (va ? kCellVa : 0) | (idata ? kCellIdata : 0);
+  const CellVariable variable{.opcode = packet.opcode,
+                              .flags = static_cast<uint8_t>(flags),
+                              .flags2 = static_cast<uint8_t>(packet.flags2 | path.flags2),
+                              .psn = psn,
+                              .cell_number = static_cast<uint16_t>(number),
+                              .payload_bytes = static_cast<uint16_t>(bytes)};
+  PartWriter parts(cell + kCellHeaderBytes, compose_cell_header(cell, path.fixed, variable));
+  if (va) {
+    parts.put(wqe.remote_addr + packet.offset);
+    parts.put(wqe.rkey.value());
+  }
+  if (idata) parts.put(wqe.rule->invalidates ? wqe.rkey.value() : wqe.imm);
+  uint32_t crc = parts.crc();
+  const uint64_t offset = uint64_t{packet.offset} + begin;
+  // As in gather(): one segment in one piece, whose check still holds.
+  const bool one_piece = (wqe.flags & kSendInline) == 0 && wqe.sge_count == 1 && wqe.single_at != nullptr &&
+                         wqe.revision == engine_.computer.revision() && bytes != 0;
+  const auto copy = [&](const std::byte* from, uint64_t length) {
+    crc = crc_copy_guarded(crc, parts.at(), from, length);
+  };
+  const AccessFault fault = one_piece ? AccessChecks::touch(copy, wqe.single_at + offset, bytes)
+                                      : gather(qp, packet, offset, {parts.at(), bytes}, crc);
+  if (fault != AccessFault::kNone) [[unlikely]] {
+    engine_.faults.add(fault);
+    return CellSent::kLocalFault;
+  }
+  finish_cell(engine_, *path.carrier, path.vl, {cell, size}, crc);
+  return CellSent::kYes;
+}
+
+CellSent CellWriter::send_any_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept {
+  const SendWqe& wqe = qp.sq.at(packet.wqe);
+  const uint32_t properties = opcode_properties(static_cast<uint8_t>(packet.opcode));
+  const uint32_t begin = number * qp.path.segment_bytes;
+  const uint32_t bytes = std::min(qp.path.segment_bytes, packet.bytes - begin);
+  const bool last = number + 1U == packet.cells;
   const bool va = number == 0 && (properties & kOpVaInFirstCell) != 0;
   const bool datagram = (properties & kOpDatagramHeader) != 0;
   const bool xrc = (properties & kOpXrcHeader) != 0;
@@ -281,11 +351,8 @@ CellSent CellWriter::send_request_cell(QueuePair& qp, TxPacket& packet, Psn psn,
 
   const CellVariable variable{
       .opcode = packet.opcode,
-      .flags =
-          static_cast<uint8_t>((number == 0 ? kCellFirst : 0) | (last ? kCellLast : 0) | (va ? kCellVa : 0) |
-                               (idata ? kCellIdata : 0) | (packet_crc ? kCellPacketCrc : 0) |
-                               (closing && packet.ack_wanted ? kCellAckWanted : 0) |
-                               (last && packet.invalidates ? kCellInvalidateKey : 0)),
+      .flags = static_cast<uint8_t>(flags_of(packet, number) | (va ? kCellVa : 0) | (idata ? kCellIdata : 0) |
+                                    (packet_crc ? kCellPacketCrc : 0)),
       .flags2 = static_cast<uint8_t>(packet.flags2 | qp.path.flags2),
       .psn = psn,
       .cell_number = static_cast<uint16_t>(number),

@@ -98,6 +98,9 @@ class CellWriter {
   [[nodiscard]] CellSent send_acknowledgement(const Outlet& outlet, Opcode opcode, Psn psn,
                                               const AckBody& body,
                                               std::span<const std::byte> payload) noexcept;
+  [[nodiscard]] static bool is_plain(const QueuePair& qp, uint32_t properties) noexcept;
+  [[nodiscard]] CellSent send_plain_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept;
+  [[nodiscard]] CellSent send_any_cell(QueuePair& qp, TxPacket& packet, Psn psn, uint32_t number) noexcept;
   [[nodiscard]] CellSent send_read_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_atomic_request(QueuePair& qp, TxPacket& packet, Psn psn) noexcept;
   [[nodiscard]] CellSent send_one_cell(QueuePair& qp, const CellVariable& variable,

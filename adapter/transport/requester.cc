@@ -22,7 +22,7 @@ bool Requester::has_work(const QueuePair& qp) const noexcept {
 [[gnu::always_inline]] inline bool Requester::may_execute(const QueuePair& qp) const noexcept {
   if (!head_.may_run(qp, qp.tx.reads_in_flight != 0)) return false;
   const SendWqe& wqe = qp.sq.at(qp.sq.started);
-  return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe);
+  return !wqe.started || !wqe.rule->moves_data() || check_window(qp, wqe, next_bytes(qp, wqe));
 }
 
 uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
@@ -32,11 +32,8 @@ uint32_t Requester::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept 
   if (engine_.now < tx.rnr_until || !engine_.path_ready(qp)) return 0;
   while (sent < budget && !blocked && qp.abilities().finish_send) {
     if (tx.cursor < tx.end) {
-      if (tx.at(tx.cursor).pending != 0) {
-        sent += send_pending(qp, tx.cursor, budget - sent, blocked);
-      } else {
-        ++tx.cursor;
-      }
+      if (tx.at(tx.cursor).pending != 0) sent += send_pending(qp, tx.cursor, budget - sent, blocked);
+      if (tx.cursor < tx.end && tx.at(tx.cursor).pending == 0) ++tx.cursor;
       continue;
     }
     const Step step = next_packet(qp);
@@ -92,13 +89,14 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   if (!wqe.rule->moves_data()) return head_.run_local(qp, wqe) ? Step::kAgain : Step::kStop;
   if (!wqe.started) {
     if (!start_message(qp, wqe)) return Step::kAgain;
-    if (!check_window(qp, wqe)) return Step::kStop;
+    if (!check_window(qp, wqe, next_bytes(qp, wqe))) return Step::kStop;
   }
+  const uint32_t bytes = next_bytes(qp, wqe);
   SendSide& tx = qp.tx;
   if (!tx.packets.open(engine_.tx_chunks, tx.end, tx.first)) [[unlikely]] {
     return find_no_memory(qp, wqe);
   }
-  make_packet(qp, wqe);
+  make_packet(qp, wqe, bytes);
   return Step::kPacket;
 }
 
@@ -120,20 +118,25 @@ void Requester::prepare_packet(QueuePair& qp) noexcept {
   return read ? std::min(qp.path.packet_bytes, kReadCellsMax * qp.path.segment_bytes) : qp.path.packet_bytes;
 }
 
-[[gnu::always_inline]] inline bool Requester::check_window(const QueuePair& qp,
-                                                           const SendWqe& wqe) const noexcept {
+/// Size of the next packet of the message.
+[[gnu::always_inline]] inline uint32_t Requester::next_bytes(const QueuePair& qp,
+                                                             const SendWqe& wqe) const noexcept {
+  return std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
+}
+
+[[gnu::always_inline]] inline bool Requester::check_window(const QueuePair& qp, const SendWqe& wqe,
+                                                           uint32_t bytes) const noexcept {
   const SendSide& tx = qp.tx;
   if (tx.end - tx.first >= qp.row->send_window) return false;
-  const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   if (tx.bytes_in_flight != 0 && tx.bytes_in_flight + bytes > kByteWindow) return false;
   const bool read = wqe.rule->is_read();
   return !read || tx.reads_in_flight < std::min<uint32_t>(qp.attr.max_rd_atomic, kReadsPerQp);
 }
 
-[[gnu::always_inline]] inline void Requester::make_packet(QueuePair& qp, SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline void Requester::make_packet(QueuePair& qp, SendWqe& wqe,
+                                                          uint32_t bytes) noexcept {
   SendSide& tx = qp.tx;
   const SendOpcodeRule& rule = *wqe.rule;
-  const uint32_t bytes = std::min(wqe.length - wqe.cut, packet_limit(qp, wqe));
   const bool last = wqe.cut + bytes == wqe.length;
   const bool signaled = qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
   const uint32_t after = tx.bytes_in_flight + bytes;

@@ -28,10 +28,11 @@ class Requester {
   enum class Step : uint8_t { kPacket, kAgain, kStop };
   [[nodiscard]] Step next_packet(QueuePair& qp) noexcept;
   [[nodiscard]] bool may_execute(const QueuePair& qp) const noexcept;
-  [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe) const noexcept;
+  [[nodiscard]] uint32_t next_bytes(const QueuePair& qp, const SendWqe& wqe) const noexcept;
+  [[nodiscard]] bool check_window(const QueuePair& qp, const SendWqe& wqe, uint32_t bytes) const noexcept;
   [[nodiscard]] bool start_message(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard, gnu::cold]] Step find_no_memory(QueuePair& qp, SendWqe& wqe) noexcept;
-  void make_packet(QueuePair& qp, SendWqe& wqe) noexcept;
+  void make_packet(QueuePair& qp, SendWqe& wqe, uint32_t bytes) noexcept;
   [[nodiscard]] uint32_t packet_limit(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[gnu::cold, nodiscard]] SendFault unsendable(QueuePair& qp, uint64_t wqe, CellSent result) noexcept;
   uint32_t send_pending(QueuePair& qp, uint64_t number, uint32_t budget, bool& blocked) noexcept;

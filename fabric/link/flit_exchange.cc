@@ -121,52 +121,7 @@ void FlitExchange::ask() noexcept {
 
 // ---- receiving --------------------
 
-std::span<const RxFlit> FlitExchange::receive() noexcept {
-  const uint32_t first = rx_count_;
-  const uint32_t count = carrier_->receive(std::span(arrived_).first(kFlitsPerReceiveMax - first));
-  // Prefetches as many bytes as the flit before had, or, for the first flits, as one of the last burst. Lines
-  // beyond the flit would travel between the ends for nothing.
-  const uint32_t like_last =
-      kFlitHeaderBytes + static_cast<uint32_t>(rx_[first == 0 ? 0 : first - 1].payload.size());
-  if (count > 1) prefetch_to_read(arrived_[1].bytes, std::min(arrived_[1].size, like_last));
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t soon = i + kPrefetchSlots;
-    if (soon < count) prefetch_to_read(arrived_[soon].bytes, std::min(arrived_[soon].size, like_last));
-    if (!take_slot(arrived_[i])) break;
-  }
-  if (count != 0) watch_.heard(now_);
-  sender_.retire();
-  if (repeat_wanted_) [[unlikely]] {
-    repeat_wanted_ = false;
-    sender_.repeat(now_);
-  }
-  if (rx_count_ != first) {
-    counters_.add(LinkCounter::kFlitsReceived, rx_count_ - first);
-  } else if (rx_count_ == 0 && count != 0) {
-    carrier_->release(sequence_.consumed());
-  }
-  return std::span(rx_).subspan(first, rx_count_ - first);
-}
-
-void FlitExchange::release() noexcept {
-  if (rx_count_ == 0) return;
-  rx_count_ = 0;
-  if (carrier_ != nullptr) carrier_->release(sequence_.consumed());
-}
-
-bool FlitExchange::take_slot(const RxSlot& slot) noexcept {
-  FlitView flit;
-  if (!decode_cell_flit({slot.bytes, slot.size}, profile_, flit)) [[unlikely]] {
-    const FlitError error = decode_flit({slot.bytes, slot.size}, profile_, flit);
-    if (error != FlitError::kNone) [[unlikely]]
-      return refuse(error, flit.fields, slot.position);
-  }
-  if (!absorb_news(flit.fields)) return false;
-  return flit.fields.kind == FlitKind::kData ? take_data(flit, slot.position)
-                                             : take_control(flit, slot.position);
-}
-
-bool FlitExchange::absorb_news(const FlitFields& fields) noexcept {
+[[gnu::always_inline]] inline bool FlitExchange::absorb_news(const FlitFields& fields) noexcept {
   const FlitSender::Heard heard = sender_.hear(fields.acknowledged);
   if (heard == FlitSender::Heard::kBeyondSent) {
     fault(LinkCounter::kAckBeyondSent);
@@ -216,6 +171,58 @@ bool FlitExchange::absorb_news(const FlitFields& fields) noexcept {
   }
   sequence_.accept(position);
   return true;
+}
+
+/// Inline: the fields of a whole cell, the most frequent flit, then stay in registers.
+[[gnu::always_inline]] inline bool FlitExchange::take_slot(const RxSlot& slot) noexcept {
+  FlitView flit;
+  if (!decode_cell_flit({slot.bytes, slot.size}, profile_, flit)) [[unlikely]]
+    return take_other(slot);
+  return absorb_news(flit.fields) && take_data(flit, slot.position);
+}
+
+bool FlitExchange::take_other(const RxSlot& slot) noexcept {
+  FlitView flit;
+  const FlitError error = decode_flit({slot.bytes, slot.size}, profile_, flit);
+  if (error != FlitError::kNone) [[unlikely]]
+    return refuse(error, flit.fields, slot.position);
+  if (!absorb_news(flit.fields)) return false;
+  return flit.fields.kind == FlitKind::kData ? take_data(flit, slot.position)
+                                             : take_control(flit, slot.position);
+}
+
+std::span<const RxFlit> FlitExchange::receive() noexcept {
+  const uint32_t first = rx_count_;
+  const uint32_t count = carrier_->receive(std::span(arrived_).first(kFlitsPerReceiveMax - first));
+  if (count == 0 && !repeat_wanted_) return {};
+  // Prefetches as many bytes as the flit before had, or, for the first flits, as one of the last burst. Lines
+  // beyond the flit would travel between the ends for nothing.
+  const uint32_t like_last =
+      kFlitHeaderBytes + static_cast<uint32_t>(rx_[first == 0 ? 0 : first - 1].payload.size());
+  if (count > 1) prefetch_to_read(arrived_[1].bytes, std::min(arrived_[1].size, like_last));
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t soon = i + kPrefetchSlots;
+    if (soon < count) prefetch_to_read(arrived_[soon].bytes, std::min(arrived_[soon].size, like_last));
+    if (!take_slot(arrived_[i])) break;
+  }
+  if (count != 0) watch_.heard(now_);
+  sender_.retire();
+  if (repeat_wanted_) [[unlikely]] {
+    repeat_wanted_ = false;
+    sender_.repeat(now_);
+  }
+  if (rx_count_ != first) {
+    counters_.add(LinkCounter::kFlitsReceived, rx_count_ - first);
+  } else if (rx_count_ == 0 && count != 0) {
+    carrier_->release(sequence_.consumed());
+  }
+  return std::span(rx_).subspan(first, rx_count_ - first);
+}
+
+void FlitExchange::release() noexcept {
+  if (rx_count_ == 0) return;
+  rx_count_ = 0;
+  if (carrier_ != nullptr) carrier_->release(sequence_.consumed());
 }
 
 bool FlitExchange::take_control(const FlitView& flit, uint64_t position) noexcept {

@@ -66,6 +66,7 @@ class FlitExchange {
  private:
   // What arrives. False ends the burst.
   bool take_slot(const RxSlot& slot) noexcept;
+  [[gnu::noinline]] bool take_other(const RxSlot& slot) noexcept;
   bool absorb_news(const FlitFields& fields) noexcept;
   bool take_data(const FlitView& flit, uint64_t position) noexcept;
   [[nodiscard]] bool accept(const FlitFields& fields, uint64_t position) noexcept;

@@ -26,6 +26,10 @@ void FlitSender::commit_control(FlitKind kind, uint8_t flags, const FlitNews& ne
   counters_.add(kind == FlitKind::kCredit ? LinkCounter::kCreditFlitsSent : LinkCounter::kAckFlitsSent);
 }
 
+void FlitSender::compose_part(const TxFlit& flit, FlitNews news) noexcept {
+  compose_flit(slots_.current(), fields_of(flit, news), false, 0);
+}
+
 void FlitSender::publish_part(Instant now) noexcept {
   slots_.publish_part(now);
   count_burst();

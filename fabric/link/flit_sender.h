@@ -44,16 +44,14 @@ class FlitSender {
   /// header is put together in registers.
   [[gnu::always_inline]] void commit(const TxFlit& flit, const FlitNews& news, Instant now) noexcept {
     position_[++sent_ % kWindow] = slots_.position();
-    FlitFields fields = fields_of(FlitKind::kData, flit.flags, news);
-    fields.vl = flit.vl;
-    fields.payload_bytes = static_cast<uint16_t>(flit.payload_bytes);
-    if (whole_cell_) {
-      compose_cell_flit(slots_.current(), fields, flit.cell_crc);
+    if (whole_cell_) [[likely]] {
+      compose_cell_flit(slots_.current(), fields_of(flit, news), flit.cell_crc);
     } else {
-      compose_flit(slots_.current(), fields, false, 0);
+      compose_part(flit, news);
     }
     slots_.fill(kFlitHeaderBytes + flit.payload_bytes);
-    if (slots_.worth_publishing()) publish_part(now);
+    if (slots_.worth_publishing()) [[unlikely]]
+      publish_part(now);
   }
 
   // ---- flits without data --------------------
@@ -110,6 +108,16 @@ class FlitSender {
     fields.credit = news.credit.flits;
     return fields;
   }
+  [[nodiscard, gnu::always_inline]] FlitFields fields_of(const TxFlit& flit,
+                                                         const FlitNews& news) const noexcept {
+    FlitFields fields = fields_of(FlitKind::kData, flit.flags, news);
+    fields.vl = flit.vl;
+    fields.payload_bytes = static_cast<uint16_t>(flit.payload_bytes);
+    return fields;
+  }
+  /// Writes the header of a flit that is a part of a cell. Not inline, so that the fields of whole cells stay
+  /// in registers.
+  [[gnu::noinline]] void compose_part(const TxFlit& flit, FlitNews news) noexcept;
   /// Carrier position of the oldest unacknowledged flit. There must be one.
   [[nodiscard]] uint64_t oldest() const noexcept { return position_[(acknowledged_ + 1) % kWindow]; }
   void publish_part(Instant now) noexcept;

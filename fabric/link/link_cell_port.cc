@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/endian.h"
@@ -51,6 +52,7 @@ void LinkCellPort::start_incarnation() noexcept {
   counters_.add(CellPortCounter::kUnfinishedAtReset, static_cast<uint64_t>(std::popcount(sending_lanes_)));
   sending_lanes_ = rx_count_ = 0;
   to_grant_ = {};
+  lanes_to_grant_ = 0;
   sending_ = receiving_ = {};
   if (whole_) return;
   storage_.resize(size_t{kBuffers} * cell_bytes_max_);
@@ -109,6 +111,7 @@ std::span<const RxCell> LinkCellPort::receive() noexcept {
   const std::span<const RxFlit> flits = link_.receive();
   for (const RxFlit& flit : flits) {
     ++to_grant_[flit.vl.value()];
+    lanes_to_grant_ |= lane_bit(flit.vl);
     if (whole_) {
       rx_[rx_count_++] = {flit.payload, flit.vl};
     } else {
@@ -164,12 +167,12 @@ void LinkCellPort::finish_cell(Partial& cell, VirtualLane vl) noexcept {
 
 void LinkCellPort::release() noexcept {
   link_.release();
-  for (uint32_t i = 0; i < info_.lanes; ++i) {
-    if (to_grant_[i] != 0) link_.grant(VirtualLane(static_cast<uint8_t>(i)), to_grant_[i]);
-    to_grant_[i] = 0;
+  for (uint32_t left = std::exchange(lanes_to_grant_, 0); left != 0; left &= left - 1) {
+    const auto lane = static_cast<uint8_t>(std::countr_zero(left));
+    link_.grant(VirtualLane(lane), std::exchange(to_grant_[lane], 0));
   }
-  to_grant_[kVlManagement.value()] = 0;
   rx_count_ = 0;
+  if (lent_buffers_.empty()) return;
   free_buffers_.insert(free_buffers_.end(), lent_buffers_.begin(), lent_buffers_.end());
   lent_buffers_.clear();
 }

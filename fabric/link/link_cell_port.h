@@ -89,6 +89,7 @@ class LinkCellPort final : public CellPort {
   uint32_t sending_lanes_ = 0;  // bit per lane with a partly sent cell
   uint32_t rx_count_ = 0;
   std::array<RxCell, kFlitsPerReceiveMax> rx_{};
+  uint32_t lanes_to_grant_ = 0;  // bit per lane whose entry in to_grant_ is not zero
   std::array<uint32_t, kVlCount> to_grant_{};
   std::array<Partial, kVlCount> sending_{};
   std::array<Partial, kVlCount> receiving_{};

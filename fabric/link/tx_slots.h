@@ -25,22 +25,20 @@ class TxSlots {
   void stop() noexcept {
     carrier_ = nullptr;
     run_ = {};
+    at_ = nullptr;
     used_ = unpublished_ = 0;
     wake_due_ = false;
   }
 
   /// The next slot; the same one until fill(). Null when at most kControlSlots slots are free.
   [[nodiscard]] std::byte* next() noexcept {
-    if (used_ == run_.count) {
-      end_run();
-      run_ = carrier_->claim(kControlSlots);
+    if (used_ == run_.count) [[unlikely]] {
+      claim_run();
       if (run_.count == 0) return nullptr;
-      if (run_.count > 1) prefetch_to_write(run_.first + run_.stride, last_bytes_);
     }
-    std::byte* slot = current();
     if (used_ + kPrefetchSlots < run_.count)
-      prefetch_to_write(slot + size_t{kPrefetchSlots} * run_.stride, last_bytes_);
-    return slot;
+      prefetch_to_write(at_ + size_t{kPrefetchSlots} * run_.stride, last_bytes_);
+    return at_;
   }
   /// As next(); if that fails, one slot of the reserve. The run then has only this slot, so that data cannot
   /// use the rest of the reserve.
@@ -48,18 +46,20 @@ class TxSlots {
     if (std::byte* slot = next()) return slot;
     run_ = carrier_->claim(0);
     run_.count = std::min(run_.count, 1U);
-    return run_.count != 0 ? run_.first : nullptr;
+    at_ = run_.first;
+    return run_.count != 0 ? at_ : nullptr;
   }
   /// The slot that the last next() or next_of_all() returned.
   [[nodiscard]] std::byte* current() const noexcept {
     WEFT_DCHECK(used_ < run_.count, "commit without claim");
-    return run_.first + size_t{used_} * run_.stride;
+    return at_;
   }
   /// Carrier position of the current slot.
   [[nodiscard]] uint64_t position() const noexcept { return position_; }
   /// The first `bytes` of the current slot are written.
   void fill(uint32_t bytes) noexcept {
     ++used_;
+    at_ += run_.stride;
     last_bytes_ = bytes;
     ++position_;
     ++unpublished_;
@@ -93,14 +93,23 @@ class TxSlots {
   }
 
  private:
+  /// The run is used up: claims the next one.
+  [[gnu::noinline]] void claim_run() noexcept {
+    end_run();
+    run_ = carrier_->claim(kControlSlots);
+    at_ = run_.first;
+    if (run_.count > 1) prefetch_to_write(at_ + run_.stride, last_bytes_);
+  }
   void end_run() noexcept {
     if (used_ != 0) carrier_->commit(used_, last_bytes_);
     run_ = {};
+    at_ = nullptr;
     used_ = 0;
   }
 
   Carrier* carrier_ = nullptr;
-  TxRun run_;  // slots claimed from the carrier
+  TxRun run_;                // slots claimed from the carrier
+  std::byte* at_ = nullptr;  // the next slot of the run
   uint32_t used_ = 0;
   uint32_t last_bytes_ = 0;
   uint32_t unpublished_ = 0;

@@ -3,8 +3,7 @@
 namespace weft::fabric {
 
 /// Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.
-SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& head,
-                                   PortNumber& output) noexcept {
+SwitchPortCounter CellCheck::check_head(const Port& in, VirtualLane vl, const CellHead& head) const noexcept {
   const Lid dlid = head.dlid();
   if (head.version() != kCellVersion) return SwitchPortCounter::kDropVersion;
   if (!head.prefixes_fit() || dlid == kLidNone || dlid.value() > kLidMax)
@@ -12,13 +11,29 @@ SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& hea
   if (head.vl() != vl) return SwitchPortCounter::kDropLaneMismatch;
   if ((in.peer_is_endnode && head.slid() != in.lid) || head.source_subnet() != config_.subnet)
     return SwitchPortCounter::kDropForeignSource;
-  if (head.dest_subnet() != config_.subnet) return SwitchPortCounter::kDropForeignSubnet;
-  output = forwarding_.find(in.number, dlid);
+  return head.dest_subnet() == config_.subnet ? kAdmitted : SwitchPortCounter::kDropForeignSubnet;
+}
+
+SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& head,
+                                   PortNumber& output) noexcept {
+  const SwitchPortCounter bad = check_head(in, vl, head);
+  if (bad != kAdmitted) return bad;
+  output = forwarding_.find(in.number, head.dlid());
   const SwitchPortCounter refused = check_output(in, vl, output, &head);
   if (refused != kAdmitted) [[unlikely]]
     return output == kPortGroup ? kToGroup : refused;
   if (!in.peer_is_endnode && !leads_back(in, output, head.slid())) return SwitchPortCounter::kDropReversePath;
   return check_rates(in, vl, head.dest_qpn());
+}
+
+Port* CellCheck::plain_output(const Port& in, VirtualLane vl, const CellHead& head) const noexcept {
+  if (vl == kVlManagement || head.dest_qpn() == kQpnGsi || check_head(in, vl, head) != kAdmitted)
+    return nullptr;
+  const PortNumber output = forwarding_.find(in.number, head.dlid());
+  if (output >= ports_.all.size()) return nullptr;
+  Port& out = ports_[output];
+  if (check_lane(in, out, vl) != kAdmitted || (out.stalled_lanes & lane_bit(vl)) != 0) return nullptr;
+  return in.peer_is_endnode || leads_back(in, output, head.slid()) ? &out : nullptr;
 }
 
 /// True when an answer that enters by `output` would leave by `in`. Links form a tree, so an honest
@@ -31,11 +46,16 @@ SwitchPortCounter CellCheck::check_output(Port& in, VirtualLane vl, PortNumber o
                                           const CellHead* head) noexcept {
   if (output >= ports_.all.size()) return SwitchPortCounter::kDropNoRoute;
   Port& out = ports_[output];
+  const SwitchPortCounter bad = check_lane(in, out, vl);
+  if (bad == kAdmitted && (out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]]
+    return standstill_.check(in, out, vl, head);
+  return bad;
+}
+
+SwitchPortCounter CellCheck::check_lane(const Port& in, const Port& out, VirtualLane vl) noexcept {
   if (!out.up) return SwitchPortCounter::kDropPortDown;
   if (vl != kVlManagement && vl.value() >= out.lanes) return SwitchPortCounter::kDropNoLane;
   if (&out == &in && !in.peer_is_endnode) return SwitchPortCounter::kDropLoop;
-  if ((out.stalled_lanes & lane_bit(vl)) != 0) [[unlikely]]
-    return standstill_.check(in, out, vl, head);
   return kAdmitted;
 }
 

@@ -24,6 +24,10 @@ class CellCheck {
   /// All checks of a cell. `output` is set if the checks got as far as the route.
   [[nodiscard]] SwitchPortCounter admit(Port& in, VirtualLane vl, const CellHead& head,
                                         PortNumber& output) noexcept;
+  /// The output of a cell that admit() would admit, if no rate and no lane that stands still is concerned;
+  /// otherwise null. Changes nothing. All cells with CellHead::same_ends() on this lane get the same answer
+  /// until the end of the turn.
+  [[nodiscard]] Port* plain_output(const Port& in, VirtualLane vl, const CellHead& head) const noexcept;
   /// The checks that concern one output. `head` is null for a copy to a group.
   [[nodiscard]] SwitchPortCounter check_output(Port& in, VirtualLane vl, PortNumber output,
                                                const CellHead* head) noexcept;
@@ -31,6 +35,9 @@ class CellCheck {
   [[nodiscard]] bool copies_go(const Port& in, const Port& out, const CellHead& head) const noexcept;
 
  private:
+  [[nodiscard]] SwitchPortCounter check_head(const Port& in, VirtualLane vl,
+                                             const CellHead& head) const noexcept;
+  [[nodiscard]] static SwitchPortCounter check_lane(const Port& in, const Port& out, VirtualLane vl) noexcept;
   [[nodiscard]] SwitchPortCounter check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept;
   [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
 

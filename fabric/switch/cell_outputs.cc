@@ -34,6 +34,16 @@ bool CellOutputs::pass_through(Port& in, Port& out, const CheckedFlit& checked) 
   return true;
 }
 
+void CellOutputs::note_passed(Port& in, Port& out, VirtualLane vl, uint32_t cells) noexcept {
+  in.link->grant(vl, cells);
+  out.counters.add(SwitchPortCounter::kFlitsOut, cells);
+  out.counters.add(SwitchPortCounter::kFlitsPassed, cells);
+  out.counters.add(SwitchPortCounter::kCellsOut, cells);
+  out.egress[vl.value()].last = in.number;
+  out.egress[vl.value()].progress_at = out.progress_at = ports_.now;
+  unlock(out, vl);
+}
+
 void CellOutputs::enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept {
   const RxFlit& flit = checked.flit;
   if (!in.buffers[flit.vl.value()]->push(out.number, checked)) [[unlikely]] {
@@ -87,14 +97,6 @@ uint32_t CellOutputs::ready_lanes(Port& out) const noexcept {
     if (out.link->claim(vl) != nullptr) ready |= lane_bit(vl);
   }
   return ready;
-}
-
-bool CellOutputs::lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept {
-  const PortNumber owner = out.egress[vl.value()].owner;
-  if (owner != kPortNone && owner != input) return false;
-  if (!config_.one_cell_per_lane) return true;
-  const PortNumber held = lane_outputs_[vl.value()];
-  return held == kPortNone || held == out.number;
 }
 
 uint32_t CellOutputs::send_turn(Port& out, VirtualLane vl, uint32_t bytes_wanted) noexcept {

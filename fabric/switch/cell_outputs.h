@@ -22,6 +22,11 @@ class CellOutputs {
   /// Copies a flit from ring to ring. Only when nothing waits for this output, so that order and arbitration
   /// hold. False: the flit was not sent.
   [[nodiscard]] bool pass_through(Port& in, Port& out, const CheckedFlit& checked) noexcept;
+  /// pass_through() of a whole cell, as far as each cell needs it. The output's link is awake. note_passed()
+  /// must follow in the same turn, before the lane is used otherwise.
+  [[nodiscard]] bool pass_whole(const Port& in, Port& out, const CheckedFlit& checked) const noexcept;
+  /// `cells` whole cells have passed from `in` to a lane of `out`: gives their credit back.
+  void note_passed(Port& in, Port& out, VirtualLane vl, uint32_t cells) noexcept;
   /// Puts the flit into the buffer whose place its credit granted.
   void enqueue(Port& in, Port& out, const CheckedFlit& checked) noexcept;
   /// pass_through() if possible, else enqueue(). The credit goes back when the flit has left.
@@ -39,7 +44,13 @@ class CellOutputs {
 
   // ---- cells from outside the buffers --------------------
   /// True when `input` may send on this lane now; kPortNone asks for any input.
-  [[nodiscard]] bool lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept;
+  [[nodiscard]] bool lane_is_free(const Port& out, VirtualLane vl, PortNumber input) const noexcept {
+    const PortNumber owner = out.egress[vl.value()].owner;
+    if (owner != kPortNone && owner != input) return false;
+    if (!config_.one_cell_per_lane) return true;
+    const PortNumber held = lane_outputs_[vl.value()];
+    return held == kPortNone || held == out.number;
+  }
   /// Commits a claimed flit and updates locks and counters.
   void commit(Port& in, Port& out, const TxFlit& flit) noexcept;
   /// The rest of the cell that owns the lane will not come: the next hop gets a poisoned tail.
@@ -83,5 +94,18 @@ class CellOutputs {
   PortSet begun_;                                  // outputs on which a cell has begun; it may have ended
   std::array<PortNumber, kVlCount> lane_outputs_;  // one_cell_per_lane: output of the lane's current cell
 };
+
+/// Inline, because nearly every cell passes here.
+[[gnu::always_inline]] inline bool CellOutputs::pass_whole(const Port& in, Port& out,
+                                                           const CheckedFlit& checked) const noexcept {
+  const RxFlit& flit = checked.flit;
+  if ((out.waiting_lanes | out.poison_lanes) != 0 || !lane_is_free(out, flit.vl, in.number)) return false;
+  std::byte* to = out.link->claim(flit.vl);
+  if (to == nullptr) return false;
+  checked.copy_to(to);
+  out.link->commit(
+      {flit.vl, kFlitHead | kFlitTail, static_cast<uint32_t>(flit.payload.size()), flit.cell_crc});
+  return true;
+}
 
 }  // namespace weft::fabric

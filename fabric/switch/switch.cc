@@ -125,8 +125,44 @@ int Switch::receive_all() noexcept {
   return work;
 }
 
-/// Inline, because every flit passes here.
-[[gnu::always_inline]] inline void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
+/// Sends a whole cell on, to which nothing special happens. False: nothing was done.
+[[gnu::always_inline]] inline bool Switch::pass_along(Port& in, const RxFlit& flit, CellRun& run) noexcept {
+  if (!(flit.head && flit.tail) || flit.poison || flit.payload.size() < kCellHeaderBytes) [[unlikely]]
+    return false;
+  const CellHead head(flit.payload.data());
+  const bool goes_on = run.out != nullptr && flit.vl == run.vl && head.same_ends(run.head);
+  if (!goes_on && !begin_run(in, flit, head, run)) return false;
+  const CheckedFlit checked{flit, &head, true};
+  if (outputs_.pass_whole(in, *run.out, checked)) [[likely]] {
+    ++run.cells;
+    return true;
+  }
+  Port& out = *run.out;
+  end_run(in, run);
+  in.counters.add(SwitchPortCounter::kCellsIn);
+  outputs_.enqueue(in, out, checked);
+  return true;
+}
+
+bool Switch::begin_run(Port& in, const RxFlit& flit, const CellHead& head, CellRun& run) noexcept {
+  end_run(in, run);
+  Port* out = check_.plain_output(in, flit.vl, head);
+  if (out == nullptr || in.ingress[flit.vl.value()].special) return false;
+  awake_.need(*out);
+  run = {head, flit.vl, out, 0};
+  return true;
+}
+
+void Switch::end_run(Port& in, CellRun& run) noexcept {
+  if (run.cells != 0) {
+    in.counters.add(SwitchPortCounter::kCellsIn, run.cells);
+    outputs_.note_passed(in, *run.out, run.vl, run.cells);
+  }
+  run.out = nullptr;
+  run.cells = 0;
+}
+
+void Switch::take_flit(Port& in, const RxFlit& flit) noexcept {
   Ingress& cell = in.ingress[flit.vl.value()];
   CellHead head;
   if (flit.head) {
@@ -178,7 +214,15 @@ void Switch::refuse(Port& in, const RxFlit& flit, SwitchPortCounter reason) noex
 int Switch::receive_flits(Port& in) noexcept {
   const std::span<const RxFlit> flits = in.link->receive();
   if (flits.empty()) return 0;
-  for (const RxFlit& flit : flits) take_flit(in, flit);
+  const bool plain = flits_per_cell_ == 1 && !faults_.active() && !taps_.active();
+  CellRun run;
+  for (const RxFlit& flit : flits) {
+    if (plain && pass_along(in, flit, run)) [[likely]]
+      continue;
+    end_run(in, run);
+    take_flit(in, flit);
+  }
+  end_run(in, run);
   in.link->release();
   in.received_at = ports_.now;
   in.counters.add(SwitchPortCounter::kFlitsIn, flits.size());

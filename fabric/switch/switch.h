@@ -73,6 +73,17 @@ class Switch final : public Pollable {
  private:
   int receive_all() noexcept;
   int receive_flits(Port& in) noexcept;
+  /// Whole cells of one input with the same ends, one after the other in one burst, that pass from ring to
+  /// ring. The first is checked for all, and what each of them changes is noted once.
+  struct CellRun {
+    CellHead head;  // of the first
+    VirtualLane vl;
+    Port* out = nullptr;  // null: no run
+    uint32_t cells = 0;   // not yet noted
+  };
+  [[nodiscard]] bool pass_along(Port& in, const RxFlit& flit, CellRun& run) noexcept;
+  [[nodiscard]] bool begin_run(Port& in, const RxFlit& flit, const CellHead& head, CellRun& run) noexcept;
+  void end_run(Port& in, CellRun& run) noexcept;
   void take_flit(Port& in, const RxFlit& flit) noexcept;
   [[gnu::cold]] void refuse(Port& in, const RxFlit& flit, SwitchPortCounter reason) noexcept;
   void copy_to_group(Port& in, const RxFlit& flit, const CellHead& head) noexcept;

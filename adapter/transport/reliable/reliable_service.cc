@@ -59,7 +59,7 @@ const ServiceRow kXrcRecvRow{.type = QpType::kXrcRecv,
                              .make = make_service<ReliableService>};
 
 void ReliableService::take(QueuePair& qp, const CellView& cell) noexcept {
-  (void)engine_.path_ready(qp);  // placing data needs the segment size
+  engine_.keep_path(qp);  // placing data needs the segment size
   if (qp.other_cells) [[unlikely]]
     return engine_.count(AdapterCounter::kDropQpState);
   const uint32_t properties = opcode_properties(static_cast<uint8_t>(cell.opcode));

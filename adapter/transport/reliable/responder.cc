@@ -133,7 +133,7 @@ bool Responder::take_next(QueuePair& qp, const CellView& cell) noexcept {
 void Responder::take_request(QueuePair& qp, const CellView& cell) noexcept {
   if (qp.answers && !answer_before(qp, cell)) [[unlikely]]
     return;
-  if (take_whole(qp, cell) || take_next(qp, cell)) [[likely]]
+  if (cell.has(kCellFirst) ? take_whole(qp, cell) : take_next(qp, cell)) [[likely]]
     return;
   if (!check_psn(qp, cell)) return;
   take_in_window(qp, cell);

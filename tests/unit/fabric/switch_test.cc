@@ -91,5 +91,47 @@ TEST_P(SwitchTraffic, all_to_all_over_faulty_links) {
   all_to_all(fabric, 1000);
 }
 
+/// Bursts for changing destinations and lanes, with cells among them that name another source.
+TEST_P(SwitchTraffic, a_burst_with_foreign_cells_goes_each_its_way) {
+  TestFabric fabric(config());
+  std::map<std::array<uint32_t, 2>, uint32_t> sent;
+  uint64_t foreign = 0;
+  TestCell cell;
+  cell.payload_bytes = 8;
+  for (int turn = 0; turn < 400; ++turn) {
+    for (int i = 0; i < 8; ++i) {
+      if (fabric.random.below(3) == 0) {
+        cell.dlid = Lid(static_cast<uint16_t>(fabric.random.below(3) + 1));
+        cell.vl = VirtualLane(static_cast<uint8_t>(fabric.random.below(2)));
+      }
+      cell.slid = Lid(fabric.random.below(8) == 0 ? 2 : 1);
+      uint32_t& next = sent[{uint32_t{cell.dlid.value()}, uint32_t{cell.vl.value()}}];
+      cell.number = next;
+      if (!fabric.send(0, make_cell(cell))) continue;
+      foreign += cell.slid == Lid(2) ? 1U : 0U;
+      next += cell.slid == Lid(1) ? 1U : 0U;
+    }
+    fabric.step();
+    fabric.expect_conserved();
+  }
+  fabric.run(3000, 10us);
+  std::map<std::array<uint32_t, 2>, uint32_t> got;
+  for (uint32_t to = 0; to < 3; ++to) {
+    for (const std::vector<std::byte>& bytes : fabric.received[to]) {
+      CellView view;
+      ASSERT_EQ(decode_cell(bytes, CrcCheck::kVerify, view), CellError::kNone);
+      ASSERT_EQ(view.dlid.value(), to + 1);
+      ASSERT_EQ(view.slid, Lid(1));
+      ASSERT_EQ(view.psn.value(), (got[{to + 1, view.vl.value()}]++));
+    }
+  }
+  std::erase_if(sent, [](const auto& flow) { return flow.second == 0; });
+  EXPECT_EQ(sent, got);
+  EXPECT_GT(foreign, 0U);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropForeignSource), foreign);
+  EXPECT_EQ(fabric.drops(), foreign);
+  fabric.expect_conserved();
+}
+
 }  // namespace
 }  // namespace weft::test
