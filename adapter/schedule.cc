@@ -1,5 +1,6 @@
 #include "adapter/schedule.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "adapter/limits.h"
@@ -28,6 +29,7 @@ CreditWaits& Schedule::wait_for(QueuePair& qp, VirtualLane& vl) noexcept {
   }
   CreditWaits& at = waits_[(qp.port - 1U) * 2 + (loops ? 1 : 0)];
   at.lanes |= lane_bit(vl);
+  waiting_ = true;
   return at;
 }
 
@@ -56,7 +58,7 @@ void Schedule::wait_no_more(QueuePair& qp) noexcept {
   }
 }
 
-void Schedule::wake_waiting() noexcept {
+void Schedule::wake_those_with_credit() noexcept {
   more_to_wake_ = false;
   for (size_t i = 0; i < waits_.size(); ++i) {
     CreditWaits& at = waits_[i];
@@ -78,6 +80,7 @@ void Schedule::wake_waiting() noexcept {
       }
     }
   }
+  waiting_ = std::any_of(waits_.begin(), waits_.end(), [](const CreditWaits& at) { return at.lanes != 0; });
 }
 
 }  // namespace weft::adapter

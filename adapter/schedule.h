@@ -42,7 +42,9 @@ class Schedule {
   /// The path of the QP has changed, so it no longer waits for credit of its old lane.
   void wait_no_more(QueuePair& qp) noexcept;
   /// Wakes QPs whose lanes have credit now: at most kWakesPerTurn of each list and lane.
-  void wake_waiting() noexcept;
+  void wake_waiting() noexcept {
+    if (waiting_) wake_those_with_credit();
+  }
   /// The last wake_waiting() left QPs waiting on a lane that has credit.
   [[nodiscard]] bool more_to_wake() const noexcept { return more_to_wake_; }
   /// The QP ends: takes it out of its lists.
@@ -59,9 +61,11 @@ class Schedule {
   /// Returns the waiting lists of the link or loopback by which the QP's next cell leaves, and sets `vl`.
   /// Marks the lane as waited on.
   [[nodiscard]] CreditWaits& wait_for(QueuePair& qp, VirtualLane& vl) noexcept;
+  void wake_those_with_credit() noexcept;
 
   const std::vector<std::unique_ptr<AdapterPort>>& ports_;
   std::deque<CreditWaits> waits_;  // port n: its link at index 2 (n - 1), its loopback at the next
+  bool waiting_ = false;           // a lane of waits_ may be waited on
   bool more_to_wake_ = false;
 };
 
