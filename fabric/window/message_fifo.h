@@ -79,12 +79,15 @@ class FifoSender {
     out = take_done();
     return true;
   }
+  /// True when records go by stores, which do not fail. Those that are done are not given any more.
+  [[nodiscard]] bool all_good() noexcept {
+    if (!stores() || broken_) return false;
+    done_ = synced_;
+    return true;
+  }
   /// The next record that is done and has failed. Those before it, which are good, are not given any more.
   [[nodiscard]] bool next_failed(FifoDone& out) noexcept {
-    if (stores() && !broken_) {  // a store does not fail
-      done_ = synced_;
-      return false;
-    }
+    if (all_good()) return false;
     do {
       if (!next_done(out)) return false;
     } while (out.good);

@@ -83,6 +83,8 @@ class WindowEnd final : public Pollable {
     sender_.post(destination, source, bytes, cookie);
   }
   [[nodiscard]] bool next_sent(FifoDone& out) noexcept { return sender_.next_done(out); }
+  /// No access has ended and no record has failed; records that are done are not given any more.
+  [[nodiscard]] bool all_good() noexcept { return ended_.empty() && sender_.all_good(); }
   [[nodiscard]] bool next_failed(FifoDone& out) noexcept { return sender_.next_failed(out); }
   [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
   /// See FifoReceiver.

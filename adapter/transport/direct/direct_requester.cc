@@ -39,14 +39,17 @@ namespace {
 
 uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
   if (engine_.now < qp.tx.rnr_until) return 0;
+  const DirectQp& direct = direct_of(qp);
   uint32_t steps = 0;
-  while (steps < budget && qp.abilities().finish_send && step(qp) == Step::kAgain) ++steps;
+  while (steps < budget && direct.next != qp.sq.rung && qp.abilities().finish_send &&
+         step(qp) == Step::kAgain)
+    ++steps;
   return steps;
 }
 
 bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
-  if (direct.waits || engine_.now < qp.tx.rnr_until) return false;
+  if (direct.next == qp.sq.rung || direct.waits || engine_.now < qp.tx.rnr_until) return false;
   if (!direct.ready) return may_start(qp) && !qp.sq.at(qp.sq.started).rule->moves_data();
   return direct.next < qp.sq.started || may_start(qp);
 }

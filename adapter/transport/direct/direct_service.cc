@@ -199,7 +199,7 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
   }
   peer.window->flush();
-  (void)collect(peer);
+  if (!peer.window->all_good()) (void)collect(peer);
   used(peer);
   return answers ? steps + 1 : steps;
 }
