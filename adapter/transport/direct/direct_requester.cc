@@ -41,9 +41,8 @@ uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
   if (engine_.now < qp.tx.rnr_until) return 0;
   const DirectQp& direct = direct_of(qp);
   uint32_t steps = 0;
-  while (steps < budget && direct.next != qp.sq.rung && qp.abilities().finish_send &&
-         step(qp) == Step::kAgain)
-    ++steps;
+  const auto may_step = [&] { return direct.next != qp.sq.rung && qp.abilities().finish_send; };
+  while (steps < budget && may_step() && step(qp) == Step::kAgain) ++steps;
   return steps;
 }
 
@@ -55,7 +54,7 @@ bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
 }
 
 /// The request at sq.started may be started or gone on with.
-bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
+[[gnu::always_inline]] inline bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
   return head_.may_run(qp, direct.reads != 0 || direct.accesses != 0);
 }
@@ -84,7 +83,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 }
 
 /// Checks a request and chooses its way. False when it has failed.
-bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = qp.sq.started;
   wqe.started = true;
@@ -272,7 +271,8 @@ WindowRecord DirectRequester::record_of(const QueuePair& qp, uint64_t place) con
   return record;
 }
 
-DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t place) noexcept {
+[[gnu::always_inline]] inline DirectRequester::Step DirectRequester::post_records(QueuePair& qp,
+                                                                                  uint64_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
   if (direct.accesses != 0) return Step::kStop;  // the end of the last one gives the QP a turn
@@ -346,7 +346,8 @@ DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t pla
 }
 
 /// Copies the next bytes of a request. False when it has failed.
-bool DirectRequester::fill(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept {
+[[gnu::always_inline]] inline bool DirectRequester::fill(QueuePair& qp, uint64_t place,
+                                                         std::span<std::byte> to) noexcept {
   if (gather(qp, place, to) == AccessFault::kNone) return true;
   fail(qp, place, head_.bad_segment(qp, place, AccessKind::kLocalRead));
   return false;

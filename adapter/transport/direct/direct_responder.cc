@@ -73,8 +73,8 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
 
 /// A whole Send in one record, into a receive request of one segment. False, and nothing has happened but
 /// bytes in its buffer, when that does not do.
-bool DirectResponder::take_at_once(QueuePair& qp, const WindowRecord& record,
-                                   std::span<const std::byte> data) noexcept {
+[[gnu::always_inline]] inline bool DirectResponder::take_at_once(QueuePair& qp, const WindowRecord& record,
+                                                                 std::span<const std::byte> data) noexcept {
   const bool whole = record.kind == WindowRecordKind::kSend && record.offset == 0 &&
                      record.has(kRecordLast) && !record.has(kRecordInvalidates);
   if (!whole || direct_of(qp).in_message || qp.rq->empty()) return false;
@@ -163,7 +163,8 @@ void DirectResponder::executed(QueuePair& qp, const WindowRecord& record) noexce
   count_executed(qp, record);
 }
 
-void DirectResponder::count_executed(QueuePair& qp, const WindowRecord& record) noexcept {
+[[gnu::always_inline]] inline void DirectResponder::count_executed(QueuePair& qp,
+                                                                   const WindowRecord& record) noexcept {
   ++direct_of(qp).expected;
   if ((qp.watch & kWatchFirstCell) != 0) {
     qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
@@ -228,13 +229,6 @@ void DirectResponder::answer_later(QueuePair& qp, const ReadJob& job) noexcept {
 }
 
 // ---- answers --------------------
-
-bool DirectResponder::owes(const QueuePair& qp) noexcept {
-  const DirectQp& direct = direct_of(qp);
-  const bool silent = direct.told_gone || qp.abilities().receive;
-  return direct.owes_ready || direct.owes_nak || direct.fault != ResponderFault::kNone ||
-         !qp.rx.reads.empty() || qp.answers || !silent;
-}
 
 bool DirectResponder::pay_debts(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);

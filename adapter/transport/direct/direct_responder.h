@@ -29,7 +29,13 @@ class DirectResponder {
   [[nodiscard]] uint8_t grants_of(const QueuePair& qp) const noexcept;
 
  private:
-  [[nodiscard]] static bool owes(const QueuePair& qp) noexcept;
+  /// Something must leave before requests do.
+  [[nodiscard]] static bool owes(const QueuePair& qp) noexcept {
+    const DirectQp& direct = direct_of(qp);
+    const bool silent = direct.told_gone || qp.abilities().receive;
+    return direct.owes_ready || direct.owes_nak || direct.fault != ResponderFault::kNone ||
+           !qp.rx.reads.empty() || qp.answers || !silent;
+  }
   [[nodiscard]] bool pay_debts(QueuePair& qp) noexcept;
   [[nodiscard]] bool take_at_once(QueuePair& qp, const WindowRecord& record,
                                   std::span<const std::byte> data) noexcept;

@@ -286,7 +286,7 @@ WatchedWord DirectService::next_of(const DirectPeer& peer) noexcept {
 }
 
 /// A turn would find nothing until the peer does something. Of an open window.
-bool DirectService::rests(const DirectPeer& peer) noexcept {
+[[gnu::always_inline]] inline bool DirectService::rests(const DirectPeer& peer) noexcept {
   return !peer.waits_for_table && peer.waiting.empty() && peer.farewells.empty() && peer.window->rests();
 }
 
@@ -385,8 +385,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   take_record(*qp, record, data);
 }
 
-void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
-                                std::span<const std::byte> data) noexcept {
+[[gnu::always_inline]] inline void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
+                                                              std::span<const std::byte> data) noexcept {
   DirectQp& direct = direct_of(qp);
   if (!is_of_this_life(direct, record)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp.abilities().finish_send) requester_.take_acknowledgement(qp, record.acknowledged);

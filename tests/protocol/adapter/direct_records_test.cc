@@ -59,5 +59,46 @@ TEST_F(ShortSends, a_peer_that_does_not_take_them_gets_none) {
   EXPECT_EQ(slots_of({}, 8), Slots{kSlotHead + kWindowRecordBytes + 8});
 }
 
+/// A segment is looked up when its request begins. A region that ends later must not be read by that look-up.
+TEST(DirectRegions, a_send_whose_region_ends_while_it_waits_for_room_fails) {
+  DirectPair pair;
+  const auto qps = pair.connect({}, {});
+  pair.run(20);
+  auto& regions = pair.side(0).adapter->memory().regions;
+  const MemoryRegion region =
+      regions.reg_mr(pair.side(0).pd, pair.side(0).memory, Access::kLocalWrite).value();
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 8192)}), PostResult::kOk);
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {{.addr = region.addr, .length = 8192, .lkey = region.lkey}}),
+            PostResult::kOk);
+  pair.run_one(0);  // fills the FIFO
+  ASSERT_TRUE(regions.dereg_mr(region.lkey).ok());
+  pair.run(20);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kLocalProtection);
+}
+
+TEST(DirectRegions, a_receive_whose_region_has_ended_fails_although_an_earlier_one_used_it) {
+  DirectPair pair;
+  const auto qps = pair.connect({}, {});
+  pair.run(20);
+  auto& regions = pair.side(1).adapter->memory().regions;
+  const MemoryRegion region =
+      regions.reg_mr(pair.side(1).pd, pair.side(1).memory, Access::kLocalWrite).value();
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {{.addr = region.addr, .length = 64, .lkey = region.lkey}}),
+              PostResult::kOk);
+  }
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(pair.take_completions(1).size(), 1U);
+  ASSERT_TRUE(regions.dereg_mr(region.lkey).ok());
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(20);
+  const auto received = pair.take_completions(1);
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, WcStatus::kLocalProtection);
+}
+
 }  // namespace
 }  // namespace weft::test
