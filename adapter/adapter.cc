@@ -189,4 +189,9 @@ bool ChannelAdapter::next_event(AsyncEvent& out) noexcept {
   return parts_->engine.next_event(out);
 }
 
+bool ChannelAdapter::has_reports() const noexcept {
+  const Engine& engine = parts_->engine;
+  return !engine.events.empty() || engine.spaces != nullptr || parts_->cqs.has_notified();
+}
+
 }  // namespace weft::adapter

@@ -37,6 +37,13 @@ class SharedReceives;
 struct AdapterParts;
 struct Supplies;
 
+/// What an adapter's memory windows have for its owner.
+enum class WindowNews : uint8_t {
+  kNoWindows,  // no QP uses one
+  kNone,
+  kSome,
+};
+
 /// Owner: one thread. The adapter owns the objects that it creates and destroys them with itself.
 class ChannelAdapter {
  public:
@@ -154,6 +161,8 @@ class ChannelAdapter {
   /// Takes the oldest asynchronous event; false when there is none. No event is lost: it waits in its object,
   /// where two of one kind become one.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
+  /// next_event() or cqs().next_notified() may have something to take.
+  [[nodiscard]] bool has_reports() const noexcept;
   /// Takes the oldest failure to report to people; false when there is none.
   [[nodiscard]] bool next_failure(Failure& out) noexcept;
   /// Sets `flag` with each failure.
@@ -167,14 +176,12 @@ class ChannelAdapter {
   /// put there. poll() still has to run often. Returns work done; if no peer has written, that is 0 after a
   /// few loads.
   int look_at_windows(Instant now) noexcept;
-  /// Peers have written to windows, or windows were left in the middle of something. Needs no time, so it
-  /// does not see those that are due by time.
-  [[nodiscard]] bool windows_call() const noexcept;
+  /// Whether peers have written to windows, or windows were left in the middle of something. Needs no time,
+  /// so it does not see those that are due by time.
+  [[nodiscard]] WindowNews window_news() const noexcept;
   /// Starts the requests of a QP that uses a window, ahead of the rest of a turn. False for other QPs, whose
   /// requests wait for poll().
   bool send_by_window(QueuePair& qp, Instant now) noexcept;
-  /// Some QP uses a window, or did a moment ago.
-  [[nodiscard]] bool has_windows() const noexcept;
   /// Time by which poll() must run although no cell arrives.
   [[nodiscard]] Instant deadline() const noexcept;
 

@@ -1,5 +1,6 @@
 #include "adapter/schedule.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "adapter/limits.h"
@@ -58,12 +59,11 @@ void Schedule::wait_no_more(QueuePair& qp) noexcept {
 }
 
 void Schedule::wake_those_with_credit() noexcept {
-  more_to_wake_ = any_waits_ = false;
+  more_to_wake_ = false;
   for (size_t i = 0; i < waits_.size(); ++i) {
     CreditWaits& at = waits_[i];
     const AdapterPort& port = *ports_[i / 2];
     const bool link = i % 2 == 0;
-    any_waits_ |= at.lanes != 0;
     if (at.lanes == 0 || (link && !port.up())) continue;
     fabric::CellPort& to = link ? port.link() : port.loopback();
     for (uint32_t left = at.lanes; left != 0; left &= left - 1) {
@@ -80,6 +80,7 @@ void Schedule::wake_those_with_credit() noexcept {
       }
     }
   }
+  any_waits_ = std::any_of(waits_.begin(), waits_.end(), [](const CreditWaits& at) { return at.lanes != 0; });
 }
 
 }  // namespace weft::adapter

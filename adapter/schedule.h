@@ -65,11 +65,10 @@ class Schedule {
   AckList acks_later;  // QPs that owe one later, in the order of AckDebt::by()
 
  private:
+  void add_debt(QueuePair& qp, bool at_once, Instant now) noexcept;
   /// Returns the waiting lists of the link or loopback by which the QP's next cell leaves, and sets `vl`.
   /// Marks the lane as waited on.
-  void add_debt(QueuePair& qp, bool at_once, Instant now) noexcept;
   [[nodiscard]] CreditWaits& wait_for(QueuePair& qp, VirtualLane& vl) noexcept;
-
   void wake_those_with_credit() noexcept;
 
   const std::vector<std::unique_ptr<AdapterPort>>& ports_;

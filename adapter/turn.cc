@@ -359,13 +359,16 @@ int ChannelAdapter::send_posted() noexcept {
 int ChannelAdapter::look_at_windows(Instant now) noexcept {
   AdapterParts& parts = *parts_;
   Engine& engine = parts.engine;
-  if (parts.direct == nullptr || !parts.direct->has_news(now)) return 0;
+  if (parts.direct == nullptr) return 0;
   engine.now = now;
-  return static_cast<int>(parts.direct->run_turn());
+  if (const uint32_t taken = parts.direct->take_arrivals(); taken != 0) return static_cast<int>(taken);
+  return parts.direct->has_news(now) ? static_cast<int>(parts.direct->run_turn()) : 0;
 }
 
-bool ChannelAdapter::windows_call() const noexcept {
-  return parts_->direct != nullptr && parts_->direct->has_news(Instant::min());
+WindowNews ChannelAdapter::window_news() const noexcept {
+  const DirectService* const direct = parts_->direct;
+  if (direct == nullptr || !direct->has_peers()) return WindowNews::kNoWindows;
+  return direct->has_news(Instant::min()) ? WindowNews::kSome : WindowNews::kNone;
 }
 
 bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
@@ -395,10 +398,6 @@ Instant ChannelAdapter::deadline() const noexcept {
   for (const auto& port : engine.ports)
     at = std::min({at, port->link().deadline(), port->loopback().deadline(), port->expires_at()});
   return at;
-}
-
-bool ChannelAdapter::has_windows() const noexcept {
-  return parts_->direct != nullptr && parts_->direct->has_peers();
 }
 
 }  // namespace weft::adapter

@@ -5,8 +5,12 @@
 // counts with bench/budget.toml.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "adapter/queues/qp_rules.h"
@@ -51,6 +55,10 @@ struct CmIdOf2000 {};      // an identifier of connection management, made and e
 struct Direct1 {};         // a Send through the sender's only memory window
 struct Direct100 {};       // a Send through one of its 100; bench/budget.py compares the pair
 struct CmIdOf20000 {};     // the same among 20,000; bench/budget.py compares each pair
+// Two programs that answer each other's Sends through a memory window:
+struct DirectPost {};   // post of a Send, which acknowledges the peer's
+struct DirectPoll {};   // poll that finds the peer's Send
+struct DirectEmpty {};  // poll that finds no Send; it may find the completion of an own one
 
 void count_cells(const InstructionCounter& counter) {
   OneThreadFabric world(kPayloadBytes);
@@ -85,10 +93,11 @@ void count_cells(const InstructionCounter& counter) {
 
 /// A device for a verbs program, with one QP.
 struct Program {
-  Program(uint64_t number, const Clock& clock, fabric::CellPort& port)
+  /// @param windows directory in which it meets others for memory windows; empty: it uses the switch alone
+  Program(uint64_t number, const Clock& clock, fabric::CellPort& port, const std::string& windows = {})
       : random(number),
         link_random(number + 100),
-        device({.guid = Guid(0x1000 + number)}, clock, random, link_random),
+        device({.guid = Guid(0x1000 + number), .direct_directory = windows}, clock, random, link_random),
         memory(4096) {
     device.attach(port);
     context = device.open().object;
@@ -167,6 +176,101 @@ void count_verbs(const InstructionCounter& counter) {
   post.units = poll.units = kRounds;
   print_path("VerbsPost", counter, post);
   print_path("VerbsPoll", counter, poll);
+}
+
+/// Two programs with a memory window between them, in turn.
+class DirectPair {
+ public:
+  DirectPair() : a_(1, clock_, world_.host_port, place_.path), b_(2, clock_, world_.unit_port, place_.path) {
+    clock_.set(Endnode::now());
+    help();  // both listen
+    a_.connect(b_.qp->number(), kUnitLid);
+    help();
+    b_.connect(a_.qp->number(), kHostLid);
+    help();
+  }
+
+  /// One message each way. From here on the switch forwards nothing.
+  void exchange(const InstructionCounter& counter, bool counting) {
+    send(counter, counting, a_, b_);
+    send(counter, counting, b_, a_);
+  }
+  void print(const InstructionCounter& counter) {
+    print_path("DirectPost", counter, post_);
+    print_path("DirectPoll", counter, poll_);
+    print_path("DirectEmpty", counter, empty_);
+  }
+
+ private:
+  static constexpr uint32_t kBytes = 8;
+  static constexpr Duration kCall = std::chrono::nanoseconds(200);
+
+  struct Place {
+    std::string path = (std::filesystem::temp_directory_path() / "weft-bench-XXXXXX").string();
+    Place() { WEFT_CHECK(mkdtemp(path.data()) != nullptr, "a directory"); }
+    ~Place() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+  };
+
+  /// What helper threads and a switch do until the programs have met.
+  void help() {
+    for (int i = 0; i < 20; ++i) {
+      clock_.advance(std::chrono::milliseconds(1));
+      world_.middle.poll(clock_.now());
+      static_cast<void>(a_.device.help(true, true));
+      static_cast<void>(b_.device.help(true, true));
+    }
+  }
+
+  void send(const InstructionCounter& counter, bool counting, Program& from, Program& to) {
+    const adapter::Sge room{
+        .addr = to.region->region().addr, .length = kBytes, .lkey = to.region->region().lkey};
+    const adapter::RecvRequest receive{.sges = std::span(&room, 1)};
+    const adapter::Sge data{
+        .addr = from.region->region().addr, .length = kBytes, .lkey = from.region->region().lkey};
+    const adapter::SendRequest request{
+        .opcode = adapter::SendOpcode::kSend, .flags = adapter::kSendSignaled, .sges = std::span(&data, 1)};
+    size_t posted = 0;
+    WEFT_CHECK(to.qp->post_recv(std::span(&receive, 1), posted) == hca::Answer::kOk, "not posted");
+    std::array<adapter::WorkCompletion, 16> got;
+    int done = 0;
+    clock_.advance(kCall);
+    count<DirectEmpty>(counter, counting, empty_, [&] { done = to.cq->poll(got); });
+    clock_.advance(kCall);
+    count<DirectPost>(counter, counting, post_, [&] {
+      WEFT_CHECK(from.qp->post_send(std::span(&request, 1), posted) == hca::Answer::kOk, "not posted");
+    });
+    clock_.advance(kCall);
+    count<DirectPoll>(counter, counting, poll_, [&] { done = to.cq->poll(got); });
+    const auto received = [](const adapter::WorkCompletion& entry) {
+      return entry.opcode == adapter::WcOpcode::kRecv && entry.status == adapter::WcStatus::kSuccess;
+    };
+    WEFT_CHECK(done > 0 && std::any_of(got.begin(), got.begin() + done, received),
+               "nothing came by the window");
+    const auto calls = counting ? uint64_t{1} : 0;
+    post_.units += calls;
+    poll_.units += calls;
+    empty_.units += calls;
+  }
+
+  OneThreadFabric world_{kPayloadBytes};
+  ManualClock clock_;
+  Place place_;
+  Program a_;
+  Program b_;
+  PathCount post_;
+  PathCount poll_;
+  PathCount empty_;
+};
+
+void count_direct_calls(const InstructionCounter& counter) {
+  DirectPair pair;
+  for (int round = 0; round < kWarmUp + kRounds; ++round) pair.exchange(counter, round >= kWarmUp);
+  pair.print(counter);
 }
 
 /// An operating system that always has another frame, or a LAN that takes every frame.
@@ -349,6 +453,7 @@ int run(int argc, char** argv) {
                                   LateCellRig::Later::kPieces);
   count_direct<Direct1>(counter, "Direct1", 1);
   count_direct<Direct100>(counter, "Direct100", 100);
+  count_direct_calls(counter);
   count_ids<CmIdOf2000>(counter, "CmIdOf2000", 2000);
   count_ids<CmIdOf20000>(counter, "CmIdOf20000", 20'000);
   return 0;

@@ -99,22 +99,25 @@ int Cq::poll(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   return static_cast<int>(taken);
 }
 
+uint32_t Cq::take(std::span<adapter::WorkCompletion> out) noexcept {
+  return queue().fill() == 0 ? 0 : core().adapter.cqs().poll(queue(), out);
+}
+
 /// Most polls find nothing, or an entry that was there before: they read no clock.
 int Cq::poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at) noexcept {
   DeviceCore& device = core();
   HoldUntimed hold(device);
   if (at != kNever) (void)hold.now();
-  uint32_t taken = device.adapter.cqs().poll(queue(), out);
+  uint32_t taken = take(out);
   taken_since_turn_ += taken;
   const EmptyPoll then = taken == 0                             ? device.empty_poll()
                          : taken_since_turn_ >= kEntriesPerTurn ? EmptyPoll::kTurns
                                                                 : EmptyPoll::kEnds;
-  if (then != EmptyPoll::kEnds && taken == 0 && device.caller_looks(hold.now()))
-    taken = device.adapter.cqs().poll(queue(), out);
+  if (then != EmptyPoll::kEnds && taken == 0 && device.caller_looks(hold.now())) taken = take(out);
   if (then == EmptyPoll::kTurns) {
     taken_since_turn_ = 0;
     device.caller_polls(hold.now());
-    if (taken == 0) taken = device.adapter.cqs().poll(queue(), out);
+    if (taken == 0) taken = take(out);
   } else if (then == EmptyPoll::kLooks && taken == 0) {
     device.caller_polls_empty(hold.now());
   }

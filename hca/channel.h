@@ -90,6 +90,7 @@ class Cq final : public NotifiedObject {
 
  private:
   [[nodiscard]] Answer release() noexcept override;
+  [[nodiscard]] uint32_t take(std::span<adapter::WorkCompletion> out) noexcept;
   [[nodiscard]] int poll_beside_windows(std::span<adapter::WorkCompletion> out, Instant& at) noexcept;
 
   CompletionChannel* channel_;

@@ -139,7 +139,6 @@ class DeviceCore final : private adapter::GoneMemory {
  private:
   void deliver() noexcept;
   void caller_called(Instant now) noexcept;
-  [[nodiscard]] bool may_skip_turn() noexcept;
   void missed() noexcept override;
   void say_once_what_is_gone() noexcept;
   void finish_ports() noexcept;
@@ -156,7 +155,7 @@ class DeviceCore final : private adapter::GoneMemory {
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
   bool gone_said_ = false;             // used by the helper only
-  uint32_t skipped_turns_ = 0;         // posts since the last turn of one
+  uint32_t posts_ = 0;                 // to windows
   uint32_t empty_polls_ = 0;           // beside windows
   std::atomic<bool> tend_now_{false};  // a faulty link must be taken out, or windows be made or ended
 

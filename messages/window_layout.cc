@@ -127,25 +127,6 @@ std::array<std::byte, kAnchorBytes> encode_anchor(const WindowAnchor& anchor) no
   return std::bit_cast<std::array<std::byte, kAnchorBytes>>(record);
 }
 
-SlotFault decode_slot(std::span<const std::byte, kSlotHeaderBytes> in, uint32_t slot_bytes, uint64_t position,
-                      FifoSlot& out) noexcept {
-  SlotHeader header;
-  std::memcpy(&header, in.data(), sizeof header);
-  if (header.length.get() > slot_bytes - kSlotHeaderBytes) return SlotFault::kLength;
-  if (header.sequence.get() != static_cast<uint32_t>(position)) return SlotFault::kSequence;
-  out = {header.length.get(), header.destination.get(), header.source.get()};
-  return SlotFault::kNone;
-}
-
-std::array<std::byte, kSlotHeaderBytes> encode_slot(const FifoSlot& slot, uint64_t position) noexcept {
-  SlotHeader header;
-  header.length.set(slot.length);
-  header.destination.set(slot.destination);
-  header.source.set(slot.source);
-  header.sequence.set(static_cast<uint32_t>(position));
-  return std::bit_cast<std::array<std::byte, kSlotHeaderBytes>>(header);
-}
-
 TableFault fault_of(const WindowEntry& entry) noexcept {
   if (entry.is_free()) return TableFault::kNone;
   if (entry.length == 0) return TableFault::kLength;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -31,6 +33,9 @@ inline constexpr uint64_t kAnchorGenerationAt = 8;  // in the anchor record
 inline constexpr uint64_t kFifoHeadAt = 0;          // in the FIFO's control block
 inline constexpr uint64_t kFifoTailAt = 8;
 inline constexpr uint64_t kFifoTableUseAt = 16;
+/// The second half of a slot's header, source context and sequence, which a sender that stores into mapped
+/// memory writes last.
+inline constexpr uint64_t kSlotMarkAt = 8;
 
 struct AnchorRecord {
   Be32 magic;
@@ -115,10 +120,25 @@ struct FifoSlot {
 };
 enum class SlotFault : uint8_t { kNone, kLength, kSequence };
 /// `position`: the slot's, counted since start-up.
-[[nodiscard]] SlotFault decode_slot(std::span<const std::byte, kSlotHeaderBytes> in, uint32_t slot_bytes,
-                                    uint64_t position, FifoSlot& out) noexcept;
-[[nodiscard]] std::array<std::byte, kSlotHeaderBytes> encode_slot(const FifoSlot& slot,
-                                                                  uint64_t position) noexcept;
+[[nodiscard]] inline SlotFault decode_slot(std::span<const std::byte, kSlotHeaderBytes> in,
+                                           uint32_t slot_bytes, uint64_t position, FifoSlot& out) noexcept {
+  SlotHeader header;
+  std::memcpy(&header, in.data(), sizeof header);
+  if (header.length.get() > slot_bytes - kSlotHeaderBytes) return SlotFault::kLength;
+  if (header.sequence.get() != static_cast<uint32_t>(position)) return SlotFault::kSequence;
+  out = {header.length.get(), header.destination.get(), header.source.get()};
+  return SlotFault::kNone;
+}
+
+[[nodiscard]] inline std::array<std::byte, kSlotHeaderBytes> encode_slot(const FifoSlot& slot,
+                                                                         uint64_t position) noexcept {
+  SlotHeader header;
+  header.length.set(slot.length);
+  header.destination.set(slot.destination);
+  header.source.set(slot.source);
+  header.sequence.set(static_cast<uint32_t>(position));
+  return std::bit_cast<std::array<std::byte, kSlotHeaderBytes>>(header);
+}
 
 enum TableRight : uint32_t {
   kTableRead = 1,

@@ -58,6 +58,8 @@ class CompletionQueues {
   /// Takes the oldest notification and returns its queue, so that callers need not check all queues; null
   /// when there is none.
   [[nodiscard]] CompletionQueue* next_notified() noexcept;
+  /// next_notified() may give one.
+  [[nodiscard]] bool has_notified() const noexcept { return !notified_.empty(); }
 
   // ---- turn --------------------
   /// The QPs of all queues that have lost an entry have been failed.

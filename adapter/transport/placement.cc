@@ -172,15 +172,22 @@ bool Placement::write_on(const RxPacket& packet, uint64_t begin, std::span<const
   return stands && within && copy_in(engine_.memory, packet.grant.at + begin, data);
 }
 
-bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept {
+bool Placement::receive_at_once(RecvQueue& queue, std::span<const std::byte> data,
+                                KnownRange* known) noexcept {
   const RecvSlot slot = queue.next();
   const RecvWqe& wqe = queue.at(slot);
   if (wqe.sge_count != 1 || data.empty() || data.size() > wqe.bytes) return false;
-  std::byte* at = nullptr;
-  const AccessFault fault =
-      engine_.computer.of(queue.sges(slot)->lkey.value())
-          .checks.check_local(queue.pd(), *queue.sges(slot), AccessKind::kLocalWrite, at);
-  return fault == AccessFault::kNone && at != nullptr && copy_in(engine_.memory, at, data);
+  const Sge& sge = *queue.sges(slot);
+  const uint32_t key = sge.lkey.value();
+  std::byte* at =
+      known == nullptr ? nullptr : known->find(key, sge.addr, sge.length, engine_.computer.revision());
+  if (at == nullptr) {
+    const MemoryTable& list = engine_.computer.of(key);
+    if (list.checks.check_local(queue.pd(), sge, AccessKind::kLocalWrite, at) != AccessFault::kNone)
+      return false;
+    if (known != nullptr) known->learn(list, sge, at);
+  }
+  return at != nullptr && copy_in(engine_.memory, at, data);
 }
 
 ResponderFault Placement::check_turn(QueuePair& qp, RxPacket& packet, uint32_t bytes) noexcept {

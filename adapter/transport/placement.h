@@ -71,7 +71,9 @@ class Placement {
                               std::span<const std::byte> data) noexcept;
   /// The same for a Send into the next WQE of a queue that is not empty. Also false unless this WQE has
   /// exactly one segment.
-  [[nodiscard]] bool receive_at_once(RecvQueue& queue, std::span<const std::byte> data) noexcept;
+  /// @param known  the range into which the last Send of this QP went, if the caller keeps it
+  [[nodiscard]] bool receive_at_once(RecvQueue& queue, std::span<const std::byte> data,
+                                     KnownRange* known = nullptr) noexcept;
 
   /// The packet's turn to be executed has come. Checks that it continues its message, that the message is not
   /// too long, and that the packet, which may have been placed long before, is still allowed.

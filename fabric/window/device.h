@@ -54,6 +54,9 @@ inline constexpr uint32_t kScratchpads = 8;
 inline constexpr uint32_t kScratchpadAnchor = 0;
 /// Register 1: address at which the owner has mapped its window memory; 0: not told.
 inline constexpr uint32_t kScratchpadMapped = 1;
+/// Register 4: 1 while the owner stores its records into the peer's FIFO itself, so that the second half of a
+/// slot's header (kSlotMarkAt) appears behind the rest of the slot.
+inline constexpr uint32_t kScratchpadMarks = 4;
 /// Register 3, where two programs meet in a file: subnet << 16 | LID of the owner; 0: not told.
 inline constexpr uint32_t kScratchpadEndnode = 3;
 
@@ -123,6 +126,11 @@ class DmaDevice : public Pollable {
   virtual void set_scratchpad(uint32_t index, uint64_t value) noexcept = 0;
   /// The peer's register: anything that a peer may write. 0 while it is not up.
   [[nodiscard]] virtual uint64_t peer_scratchpad(uint32_t index) const noexcept = 0;
+  /// The same as a word in memory, big-endian, for a user that looks often. Null: the peer is not up, or its
+  /// registers are no memory. Lives as long as the device.
+  [[nodiscard]] virtual const std::atomic<uint64_t>* peer_register(uint32_t /*index*/) const noexcept {
+    return nullptr;
+  }
 
   /// The peer's window memory as this process has mapped it, of a device that carries out requests of the
   /// window space by loads and stores: its user may make them itself, with those of window_words.h for the

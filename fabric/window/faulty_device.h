@@ -49,6 +49,9 @@ class FaultyDevice final : public DmaDevice {
   [[nodiscard]] uint64_t peer_scratchpad(uint32_t index) const noexcept override {
     return device_.peer_scratchpad(index);
   }
+  [[nodiscard]] const std::atomic<uint64_t>* peer_register(uint32_t index) const noexcept override {
+    return device_.peer_register(index);
+  }
   [[nodiscard]] std::span<std::byte> own_memory() noexcept override { return device_.own_memory(); }
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override { device_.wait_fds(out); }

@@ -90,8 +90,15 @@ class MemoryWindow::End final : public DmaDevice {
   }
   /// Steps when the peer notifies, which may be before the notification arrives: deadline() tells when.
   const std::atomic<uint64_t>* bell() const noexcept override { return &rings_; }
-  void set_scratchpad(uint32_t index, uint64_t value) noexcept override { scratchpads_.at(index) = value; }
-  uint64_t peer_scratchpad(uint32_t index) const noexcept override { return other_->scratchpads_.at(index); }
+  void set_scratchpad(uint32_t index, uint64_t value) noexcept override {
+    scratchpads_.at(index).store(to_big(value));
+  }
+  uint64_t peer_scratchpad(uint32_t index) const noexcept override {
+    return to_big(other_->scratchpads_.at(index).load());
+  }
+  const std::atomic<uint64_t>* peer_register(uint32_t index) const noexcept override {
+    return &other_->scratchpads_.at(index);
+  }
   std::span<std::byte> mapped_peer() noexcept override {
     return mapped_ ? other_->memory_ : std::span<std::byte>();
   }
@@ -228,7 +235,7 @@ class MemoryWindow::End final : public DmaDevice {
   std::span<std::byte> memory_;
   End* other_ = nullptr;
   OwnerMemory* owner_memory_ = nullptr;
-  std::array<uint64_t, kScratchpads> scratchpads_{};
+  std::array<std::atomic<uint64_t>, kScratchpads> scratchpads_{};  // big-endian
   DmaFaults faults_{};
   DmaFaultCounts counts_{};
   std::vector<DmaRequest> posted_;

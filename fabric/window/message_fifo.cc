@@ -2,9 +2,10 @@
 // device have no order, so a head goes to the peer only after all slots before it have arrived, and a record
 // is done when a head behind it has arrived. A slot whose DMA failed cannot be left out, because others may
 // stand behind it: it is written again as void. If the device lets its user store into the peer's memory, the
-// record goes there at once, and the next poll() stores the head. The receiver copies a slot's header, checks
-// it, hands the data out where they are, and stores the tail when they have been used. The sender reads the
-// tail when it finds the FIFO full.
+// record goes there at once, the second half of its slot's header last, and the next poll() stores the head.
+// The receiver of such records looks at the slot alone: so head and tail stay in the caches of their writers.
+// It copies the slot's header, checks it, hands the data out where they are, and stores the tail when they
+// have been used, or a few records later. The sender reads the tail when it finds the FIFO full.
 #include "fabric/window/message_fifo.h"
 
 #include <algorithm>
@@ -13,12 +14,20 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/prefetch.h"
 #include "fabric/window/window_words.h"
 
 namespace weft::fabric {
 namespace {
 
 constexpr int kWhatShift = 48;
+constexpr uint64_t kSlotHeadData =
+    kCacheLineBytes - kSlotHeaderBytes;  // in the cache line of a slot's header
+#if defined(__x86_64__)
+constexpr bool kOrderedStores = true;  // other cores see stores in program order
+#else
+constexpr bool kOrderedStores = false;
+#endif
 
 }  // namespace
 
@@ -39,6 +48,7 @@ bool FifoSender::open(const WindowAnchor& peer) noexcept {
 }
 
 bool FifoSender::use(DmaDevice& device) noexcept {
+  if (!mapped_.empty() && device.mapped_peer().empty()) publish();  // the head leads again
   return reach_peer(device, slots_ * slot_bytes_);
 }
 
@@ -50,6 +60,8 @@ bool FifoSender::reach_peer(DmaDevice& device, uint64_t slots_bytes) noexcept {
     return false;
   }
   device_ = &device;
+  if (mapped.empty() != mapped_.empty())
+    device.set_scratchpad(kScratchpadMarks, kOrderedStores && !mapped.empty());
   mapped_ = mapped;
   return true;
 }
@@ -74,15 +86,12 @@ FifoPost FifoSender::send(uint32_t destination, uint32_t source, std::span<const
   return FifoPost::kOk;
 }
 
-std::span<std::byte> FifoSender::slot() noexcept {
-  if (!is_open() || broken_ || !has_room()) return {};
-  return {written_at(head_) + kSlotHeaderBytes, data_bytes_max()};
-}
-
 void FifoSender::post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept {
   WEFT_DCHECK(destination != 0, "context 0 makes a slot void");
   const auto header = encode_slot({bytes, destination, source}, head_);
-  std::memcpy(written_at(head_), header.data(), header.size());
+  std::byte* const slot = written_at(head_);
+  std::memcpy(slot, header.data(), kSlotMarkAt);
+  release_raw_word(slot + kSlotMarkAt, load_once<uint64_t>(header.data() + kSlotMarkAt));
   pending(head_) = {.cookie = cookie, .state = SlotState::kMoved};
   if (mapped_.empty()) post_slot(head_);
   ++head_;
@@ -228,22 +237,39 @@ void FifoSender::take_tail(uint64_t tail, Instant now) noexcept {
   tail_seen_ = tail;
 }
 
-bool FifoSender::next_done(FifoDone& out) noexcept {
-  if (broken_ ? done_ == head_ : done_ == synced_) return false;
+FifoDone FifoSender::take_done() noexcept {
   const bool good = done_ < synced_ && !pending(done_).failed;
-  out = {pending(done_).cookie, good};
-  ++done_;
-  return true;
+  return {pending(done_++).cookie, good};
 }
 
 FifoReceiver::FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t slot_bytes)
-    : fifo_(fifo), slots_(slots), slot_bytes_(slot_bytes) {
+    : fifo_(fifo), slots_(slots), slot_bytes_(slot_bytes), awaited_(fifo.data() + kFifoHeadAt) {
   WEFT_CHECK(fifo.size() == kFifoControlBytes + slots * slot_bytes, "control block and slots");
 }
 
-/// Called when all records seen are taken, so a head that went back is far ahead of the tail, too.
+/// Whether there is a record at the tail. Called when all records seen are taken. The sender stores the
+/// register of marks before it stops to write them last, so the look at the register comes behind that at the
+/// mark. Memory that was never written looks like the mark of the first record of source 0.
+bool FifoReceiver::arrived() noexcept {
+  std::byte* const slot = slot_at(tail_);
+  const uint64_t mark = acquire_raw_word(slot + kSlotMarkAt);
+  if ((mark == 0 && static_cast<uint32_t>(tail_) == 0) || !has_marks()) return look();
+  awaited_ = slot + kSlotMarkAt;
+  seen_ = mark;
+  if (static_cast<uint32_t>(to_big(mark)) != static_cast<uint32_t>(tail_)) return false;
+  head_seen_ = tail_ + 1;
+  return true;
+}
+
+/// The same by the head. A head that went back is far ahead of the tail, too. Beside marks the head may come
+/// behind the records.
 bool FifoReceiver::look() noexcept {
-  const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
+  const bool marks = has_marks();
+  const uint64_t raw = load_raw_word(fifo_.data() + kFifoHeadAt);
+  const uint64_t head = to_big(raw);
+  awaited_ = fifo_.data() + kFifoHeadAt;
+  seen_ = raw;
+  if (marks && tail_ - head <= slots_) return false;
   if (head - tail_ > slots_) {
     broken_ = true;
     return false;
@@ -261,13 +287,15 @@ bool FifoReceiver::read_header() noexcept {
   std::array<std::byte, kSlotHeaderBytes> header;
   std::memcpy(header.data(), slot_at(tail_), header.size());
   asm volatile("" ::: "memory");  // the copy is what is checked; the header is not read again
-  return decode_slot(header, slot_bytes_, tail_, slot_) == SlotFault::kNone;
+  if (decode_slot(header, slot_bytes_, tail_, slot_) != SlotFault::kNone) return false;
+  if (slot_.length > kSlotHeadData) __builtin_prefetch(slot_at(tail_) + kCacheLineBytes);
+  return true;
 }
 
 FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
   while (!holds_) {
     if (broken_) return FifoTake::kBroken;
-    if (head_seen_ == tail_ && !look()) return broken_ ? FifoTake::kBroken : FifoTake::kEmpty;
+    if (head_seen_ == tail_ && !arrived()) return broken_ ? FifoTake::kBroken : FifoTake::kEmpty;
     if (!read_header()) {
       broken_ = true;
       return FifoTake::kBroken;
@@ -285,16 +313,37 @@ FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
 void FifoReceiver::advance() noexcept {
   holds_ = false;
   ++tail_;
+  if (has_marks()) {  // settle() stores what waits
+    if ((tail_ & (std::max<uint64_t>(slots_ / kFifoTailParts, 1) - 1)) == 0) tell_tail();
+    return;
+  }
+  told_tail_ = tail_;
   if (head_seen_ - tail_ < slots_ / 2) return publish_window_word(fifo_.data() + kFifoTailAt, tail_);
   store_window_word(fifo_.data() + kFifoTailAt, tail_);
   const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
   was_full_ |= head - (tail_ - 1) == slots_;
 }
 
+/// Beside marks: a sender that finds the FIFO full has stored its head and then read an older tail. This side
+/// then sees that head, because it looks behind its own store; or the sender has read this tail. The head may
+/// come behind the records.
+void FifoReceiver::tell_tail() noexcept {
+  told_tail_ = tail_;
+  store_window_word(fifo_.data() + kFifoTailAt, tail_);
+  const uint64_t head = load_window_word(fifo_.data() + kFifoHeadAt);
+  was_full_ |= head - tail_ >= slots_ / kFifoFillParts && head - tail_ <= slots_;
+}
+
+bool FifoReceiver::settle() noexcept {
+  if (told_tail_ == tail_ || holds_ || head_seen_ != tail_ || arrived()) return false;
+  tell_tail();
+  return take_was_full();
+}
+
 bool FifoReceiver::release() noexcept {
   if (!holds_) return false;
   advance();
-  return std::exchange(was_full_, false);
+  return take_was_full();
 }
 
 }  // namespace weft::fabric

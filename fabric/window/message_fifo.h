@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fabric/window/device.h"
@@ -21,6 +22,8 @@ inline constexpr uint32_t kFifoDmaTries = 3;
 /// A receiver that finds a quarter of the slots filled notifies the sender when it has taken a record: the
 /// sender may have found the FIFO full, and read an older tail.
 inline constexpr uint64_t kFifoFillParts = 4;
+/// A receiver that sees records by their marks stores its tail this many times per round of the slots.
+inline constexpr uint64_t kFifoTailParts = 8;
 /// A sender that waits for a slot reads the tail at each notification, and this often.
 inline constexpr Duration kFifoTailEvery = 1ms;
 
@@ -61,17 +64,43 @@ class FifoSender {
                               uint64_t cookie) noexcept;
   /// Where the data of the next record go, for a caller that makes them there; as many bytes as a record can
   /// have. Null while there is no room (kFull), or when send() would refuse. Holds until the next call.
-  [[nodiscard]] std::span<std::byte> slot() noexcept;
+  [[nodiscard]] std::span<std::byte> slot() noexcept {
+    if (!is_open() || broken_) return {};
+    const bool full = head_ - done_ == slots_ || head_ - tail_seen_ == slots_;
+    if (full && !has_room()) [[unlikely]]
+      return {};
+    return {written_at(head_) + kSlotHeaderBytes, data_bytes_max()};
+  }
   /// Posts the record whose data are the first `bytes` bytes of slot(), which has just given room.
   void post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept;
   /// The next record that is done, in order of posting. False when there is none.
-  [[nodiscard]] bool next_done(FifoDone& out) noexcept;
+  [[nodiscard]] bool next_done(FifoDone& out) noexcept {
+    if (broken_ ? done_ == head_ : done_ == synced_) return false;
+    out = take_done();
+    return true;
+  }
+  /// True when records go by stores, which do not fail. Those that are done are not given any more.
+  [[nodiscard]] bool all_good() noexcept {
+    if (!stores() || broken_) return false;
+    done_ = synced_;
+    return true;
+  }
+  /// The next record that is done and has failed. Those before it, which are good, are not given any more.
+  [[nodiscard]] bool next_failed(FifoDone& out) noexcept {
+    if (all_good()) return false;
+    do {
+      if (!next_done(out)) return false;
+    } while (out.good);
+    return true;
+  }
 
   void complete(uint64_t token, DmaStatus status, Instant now) noexcept;
   /// Moves records on: what was sent is at the peer afterwards, if its memory is mapped.
   void poll(Instant now) noexcept;
   /// A notification has come: the tail may have moved.
   void look() noexcept { tail_at_ = Instant::min(); }
+  /// Records go to the peer by stores of this side: none is a request for the device.
+  [[nodiscard]] bool stores() const noexcept { return !mapped_.empty(); }
   /// No record is under way, and none waits for room: poll() and complete() have nothing to do.
   [[nodiscard]] bool idle() const noexcept {
     return synced_ == head_ && !head_moving_ && !tail_moving_ && !tail_wanted_;
@@ -95,7 +124,8 @@ class FifoSender {
   /// In the second byte of a token; the position, modulo slots, is below.
   enum class What : uint8_t { kSlot, kHead, kTail };
 
-  [[nodiscard]] bool has_room() noexcept;
+  [[gnu::cold, nodiscard]] bool has_room() noexcept;
+  [[nodiscard]] FifoDone take_done() noexcept;
   [[nodiscard]] bool reach_peer(DmaDevice& device, uint64_t slots_bytes) noexcept;
   void publish() noexcept;
   void read_tail(Instant now) noexcept;
@@ -158,11 +188,21 @@ struct FifoRecord {
 };
 enum class FifoTake : uint8_t { kEmpty, kRecord, kBroken };
 
+/// A word that changes when the next record arrives, and its value before.
+struct AwaitedWord {
+  const std::atomic<uint64_t>* word = nullptr;
+  uint64_t value = 0;
+};
+
 /// Takes records out of the own FIFO. Owner: the device's thread.
 class FifoReceiver {
  public:
   /// `fifo`: control block and slots, in window memory; outlives this.
   FifoReceiver(std::span<std::byte> fifo, uint64_t slots, uint32_t slot_bytes);
+
+  /// The peer's register kScratchpadMarks: while it is not 0, a record is seen by its slot alone. Null: by
+  /// the head.
+  void use_marks(const std::atomic<uint64_t>* told) noexcept { marks_ = told; }
 
   /// The oldest record, again and again until release(). Void slots are skipped.
   [[nodiscard]] FifoTake take(FifoRecord& out) noexcept;
@@ -171,18 +211,28 @@ class FifoReceiver {
   /// Whether the sender has published more than was taken; also when it broke a rule.
   [[nodiscard]] bool waits() noexcept;
 
-  /// The head in the own memory, raw, for a look without a call.
-  [[nodiscard]] const std::atomic<uint64_t>& head_word() const noexcept {
-    return *reinterpret_cast<const std::atomic<uint64_t>*>(fifo_.data() + kFifoHeadAt);
-  }
+  /// For a look without a call, after take() has found none.
+  [[nodiscard]] AwaitedWord awaited() const noexcept { return {word_at(awaited_), seen_}; }
+  /// Stores the tail of records that were taken, if that has waited and no further record is here. @return as
+  /// release()
+  [[nodiscard]] bool settle() noexcept;
   /// The peer wrote an impossible head, length or sequence.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
   [[nodiscard]] uint64_t tail() const noexcept { return tail_; }
 
  private:
+  [[nodiscard]] bool arrived() noexcept;
   [[nodiscard]] bool look() noexcept;
-  [[nodiscard]] const std::byte* slot_at(uint64_t position) const noexcept {
+  void tell_tail() noexcept;
+  [[nodiscard]] bool take_was_full() noexcept { return std::exchange(was_full_, false); }
+  [[nodiscard]] bool has_marks() const noexcept {
+    return marks_ != nullptr && marks_->load(std::memory_order_acquire) != 0;
+  }
+  [[nodiscard]] std::byte* slot_at(uint64_t position) const noexcept {
     return fifo_.data() + kFifoControlBytes + (position & (slots_ - 1)) * slot_bytes_;
+  }
+  [[nodiscard]] static const std::atomic<uint64_t>* word_at(const std::byte* at) noexcept {
+    return reinterpret_cast<const std::atomic<uint64_t>*>(at);
   }
   [[nodiscard]] bool read_header() noexcept;
   void advance() noexcept;
@@ -191,9 +241,13 @@ class FifoReceiver {
   uint64_t slots_;
   uint32_t slot_bytes_;
   uint64_t tail_ = 0;
-  uint64_t head_seen_ = 0;
-  bool holds_ = false;     // slot_ is that of the record at tail_
-  bool was_full_ = false;  // since the last notification
+  uint64_t head_seen_ = 0;  // at least; not before tail_
+  uint64_t told_tail_ = 0;  // the tail in the own memory
+  const std::atomic<uint64_t>* marks_ = nullptr;
+  const std::byte* awaited_;  // the word at which take() has looked last: the head or a mark
+  uint64_t seen_ = 0;         // what it was, raw
+  bool holds_ = false;        // slot_ is that of the record at tail_
+  bool was_full_ = false;     // since the last notification
   bool broken_ = false;
   FifoSlot slot_;  // a private copy
 };

@@ -155,6 +155,9 @@ class TwoProcesses final : public ProcessDevice {
   uint64_t peer_scratchpad(uint32_t index) const noexcept override {
     return peer_ ? to_big(peer_->control().scratchpads.at(index).load()) : 0;
   }
+  const std::atomic<uint64_t>* peer_register(uint32_t index) const noexcept override {
+    return peer_ ? &peer_->control().scratchpads.at(index) : nullptr;
+  }
   std::span<std::byte> mapped_peer() noexcept override {
     return peer_ ? peer_->memory() : std::span<std::byte>();
   }

@@ -36,12 +36,6 @@ WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
   ended_.reset(device.limits().requests);
 }
 
-WindowState WindowEnd::state() const noexcept {
-  if (device_->peer() == PeerState::kGone) return WindowState::kGone;
-  if (peer_.faulty() || sender_.broken() || receiver_.broken() || no_memory_) return WindowState::kFaulty;
-  return sender_.is_open() ? WindowState::kUp : WindowState::kJoining;
-}
-
 std::string_view WindowEnd::why() const noexcept {
   if (peer_.faulty()) {
     const PeerTableFault& fault = peer_.fault();
@@ -63,6 +57,7 @@ int WindowEnd::poll(Instant now) noexcept {
   if (!opened_ && device_->peer() == PeerState::kUp) {
     own_.open(true);
     opened_ = true;
+    receiver_.use_marks(device_->peer_register(kScratchpadMarks));
   }
   if (device_->take_notification()) {
     peer_.look();
@@ -72,6 +67,7 @@ int WindowEnd::poll(Instant now) noexcept {
   }
   if (faulty_ != nullptr) [[unlikely]]
     tell_cut();
+  if (receiver_.settle()) device_->notify();
   if (rests()) return work;
   if (!std::exchange(waited_, false)) peer_.end_use();
   peer_.poll(now);
@@ -85,14 +81,9 @@ int WindowEnd::poll(Instant now) noexcept {
   return work + drain();
 }
 
-bool WindowEnd::rests() const noexcept {
-  return sender_.is_open() && sender_.idle() && peer_.idle() && under_way_ == 0 && !waited_;
-}
-
-void WindowEnd::flush() noexcept {
-  if (now_ == Instant::min()) return;  // nothing can have been posted before the first poll()
-  if (rests()) return;
+void WindowEnd::start() noexcept {
   sender_.poll(now_);
+  if (under_way_ == 0 && !waited_ && peer_.idle() && sender_.stores()) return;  // no request for the device
   device_->flush();
   drain();
   if (!waited_) peer_.end_use();
@@ -177,17 +168,10 @@ FifoPost WindowEnd::send(uint32_t destination, uint32_t source, std::span<const 
   return sender_.send(destination, source, data, cookie);
 }
 
-std::span<std::byte> WindowEnd::slot() noexcept {
-  const std::span<std::byte> room = sender_.slot();
-  if (room.data() != nullptr) [[likely]]
-    return room;
+std::span<std::byte> WindowEnd::make_room() noexcept {
   sender_.poll(now_);
   drain();
   return sender_.slot();
-}
-
-void WindowEnd::release() noexcept {
-  if (receiver_.release()) device_->notify();
 }
 
 AccessPost WindowEnd::access(const WindowAccess& access) noexcept {
@@ -233,15 +217,8 @@ DmaRequest WindowEnd::request_of(const WindowAccess& access, bool& reachable) co
   return request;
 }
 
-bool WindowEnd::next_access(AccessDone& out) noexcept {
-  if (ended_.empty()) return false;
-  out = ended_.front();
-  ended_.pop();
-  --under_way_;
-  return true;
-}
-
 bool WindowEnd::prepare_sleep() noexcept {
+  if (receiver_.settle()) device_->notify();
   return device_->prepare_sleep() && !receiver_.waits() && ended_.empty();
 }
 

@@ -54,7 +54,11 @@ class WindowEnd final : public Pollable {
   /// `device` outlives this.
   WindowEnd(DmaDevice& device, const OwnWindowConfig& config);
 
-  [[nodiscard]] WindowState state() const noexcept;
+  [[nodiscard]] WindowState state() const noexcept {
+    if (device_->peer() == PeerState::kGone) return WindowState::kGone;
+    if (peer_.faulty() || sender_.broken() || receiver_.broken() || no_memory_) return WindowState::kFaulty;
+    return sender_.is_open() ? WindowState::kUp : WindowState::kJoining;
+  }
   /// Why the state is kFaulty, for the log: the cause in a few words.
   [[nodiscard]] std::string_view why() const noexcept;
   [[nodiscard]] DmaDevice& device() noexcept { return *device_; }
@@ -65,21 +69,30 @@ class WindowEnd final : public Pollable {
   /// See DmaDevice. While it stands still and deadline() has not come, poll() and take() find nothing.
   [[nodiscard]] const std::atomic<uint64_t>* bell() const noexcept { return device_->bell(); }
 
-  /// The head of the own FIFO, raw: steps with each record that arrives.
-  [[nodiscard]] const std::atomic<uint64_t>& head_word() const noexcept { return receiver_.head_word(); }
+  /// See FifoReceiver.
+  [[nodiscard]] AwaitedWord awaited() const noexcept { return receiver_.awaited(); }
 
   /// See FifoSender. Started by flush(), or by the next poll(). Reads the tail of a FIFO that looks full.
   [[nodiscard]] FifoPost send(uint32_t destination, uint32_t source, std::span<const std::byte> data,
                               uint64_t cookie) noexcept;
-  [[nodiscard]] std::span<std::byte> slot() noexcept;
+  [[nodiscard]] std::span<std::byte> slot() noexcept {
+    const std::span<std::byte> room = sender_.slot();
+    return room.data() != nullptr ? room : make_room();
+  }
   void post(uint32_t destination, uint32_t source, uint32_t bytes, uint64_t cookie) noexcept {
     sender_.post(destination, source, bytes, cookie);
   }
   [[nodiscard]] bool next_sent(FifoDone& out) noexcept { return sender_.next_done(out); }
+  /// No access has ended and no record has failed; records that are done are not given any more.
+  [[nodiscard]] bool all_good() noexcept { return ended_.empty() && sender_.all_good(); }
+  [[nodiscard]] bool next_failed(FifoDone& out) noexcept { return sender_.next_failed(out); }
   [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
   /// See FifoReceiver.
   [[nodiscard]] FifoTake take(FifoRecord& out) noexcept { return receiver_.take(out); }
-  void release() noexcept;
+  void release() noexcept {
+    if (receiver_.release()) [[unlikely]]
+      device_->notify();
+  }
 
   /// Checks an access against the copy of the peer's table and posts it. Started by flush(), or by the next
   /// poll().
@@ -88,9 +101,17 @@ class WindowEnd final : public Pollable {
   [[nodiscard]] TableCheck refusal() const noexcept { return refusal_; }
   /// Nothing is under way, and none of the parts has anything to start: until the bell rings, or the head of
   /// the own FIFO steps, poll() finds nothing but a peer that ends.
-  [[nodiscard]] bool rests() const noexcept;
+  [[nodiscard]] bool rests() const noexcept {
+    return sender_.is_open() && sender_.idle() && peer_.idle() && under_way_ == 0 && !waited_;
+  }
   /// The next access that has ended, in any order. False when there is none.
-  [[nodiscard]] bool next_access(AccessDone& out) noexcept;
+  [[nodiscard]] bool next_access(AccessDone& out) noexcept {
+    if (ended_.empty()) return false;
+    out = ended_.front();
+    ended_.pop();
+    --under_way_;
+    return true;
+  }
   /// Accesses posted and not given by next_access().
   [[nodiscard]] uint32_t accesses_under_way() const noexcept { return under_way_; }
 
@@ -103,7 +124,9 @@ class WindowEnd final : public Pollable {
   void abandon(uint32_t high) noexcept;
 
   /// Starts what was posted, and takes completions that are there. Call it at the end of a list of requests.
-  void flush() noexcept;
+  void flush() noexcept {
+    if (now_ != Instant::min() && !rests()) start();  // nothing can have been posted before the first poll()
+  }
 
   int poll(Instant now) noexcept override;
   void wait_fds(std::vector<pollfd>& out) const override { device_->wait_fds(out); }
@@ -112,6 +135,8 @@ class WindowEnd final : public Pollable {
   [[nodiscard]] Instant deadline() const noexcept override;
 
  private:
+  [[gnu::cold, nodiscard]] std::span<std::byte> make_room() noexcept;
+  void start() noexcept;
   [[nodiscard]] AccessPost post_access(const WindowAccess& access) noexcept;
   [[nodiscard]] DmaRequest request_of(const WindowAccess& access, bool& reachable) const noexcept;
   [[nodiscard]] bool make_faulty(WindowFaults* faults) noexcept;

@@ -36,6 +36,15 @@ inline void publish_window_word(std::byte* at, uint64_t value) noexcept {
   std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).store(to_big(value), std::memory_order_release);
 }
 
+/// A word that the peer publishes behind earlier stores, raw.
+[[nodiscard]] inline uint64_t acquire_raw_word(std::byte* at) noexcept {
+  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).load(std::memory_order_acquire);
+}
+/// Behind all earlier stores of this thread.
+inline void release_raw_word(std::byte* at, uint64_t raw) noexcept {
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(at)).store(raw, std::memory_order_release);
+}
+
 /// True when [offset, offset + bytes) lies in `size` bytes.
 [[nodiscard]] constexpr bool lies_inside(uint64_t offset, uint64_t bytes, uint64_t size) noexcept {
   return offset <= size && bytes <= size - offset;

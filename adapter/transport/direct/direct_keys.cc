@@ -17,7 +17,7 @@ void DirectKeys::used(QueuePair& qp, Rkey key) noexcept {
       .key = key.value()};
   if (entry.rights == 0) return;
   try {
-    fabric::OwnWindow& own = peer.path->end().own();
+    fabric::OwnWindow& own = peer.window->own();
     const auto [place, added] = peer.shown.try_emplace(key.value(), 0);
     const bool withdrawn = place->second != 0;
     if (!added && !(withdrawn && own.settled(place->second))) return;
@@ -30,13 +30,13 @@ void DirectKeys::used(QueuePair& qp, Rkey key) noexcept {
 void DirectKeys::withdraw_all(DirectPeer& peer) noexcept {
   if (!peer.open()) return;
   for (auto& [key, generation] : peer.shown) {
-    if (generation == 0) generation = peer.path->end().own().withdraw(key);
+    if (generation == 0) generation = peer.window->own().withdraw(key);
   }
 }
 
 bool DirectKeys::let_go(DirectPeer& peer) noexcept {
-  if (peer.path->state() != DirectPath::State::kOpen) return true;
-  fabric::OwnWindow& own = peer.path->end().own();
+  if (!peer.made()) return true;
+  fabric::OwnWindow& own = peer.window->own();
   bool all = true;
   for (auto& [key, generation] : peer.shown) {
     if (generation == 0) generation = own.withdraw(key);
@@ -48,7 +48,7 @@ bool DirectKeys::let_go(DirectPeer& peer) noexcept {
 bool DirectKeys::settled(DirectPeer& peer, uint32_t key) noexcept {
   const auto found = peer.shown.find(key);
   if (found == peer.shown.end()) return true;
-  fabric::OwnWindow& own = peer.path->end().own();
+  fabric::OwnWindow& own = peer.window->own();
   if (found->second == 0) found->second = own.withdraw(key);
   if (!own.settled(found->second)) return false;
   peer.shown.erase(found);
@@ -58,7 +58,7 @@ bool DirectKeys::settled(DirectPeer& peer, uint32_t key) noexcept {
 bool DirectKeys::may_end(Rkey key) noexcept {
   bool all = true;
   for (const auto& peer : peers_) {
-    if (peer->path->state() == DirectPath::State::kOpen) all &= settled(*peer, key.value());
+    if (peer->made()) all &= settled(*peer, key.value());
     // Our own device, when it is late, may be reading or writing the region for a request here.
     const auto moves = [](const QueuePair* qp) { return direct_of(*qp).accesses != 0; };
     all &= std::none_of(peer->qps.begin(), peer->qps.end(), moves);

@@ -6,27 +6,39 @@
 
 namespace weft::adapter {
 
-std::span<std::byte> DirectOutlet::room(QueuePair& qp) noexcept {
-  const std::span<std::byte> slot = direct_of(qp).peer->path->end().slot();
+std::span<std::byte> DirectOutlet::room(QueuePair& qp, uint32_t head) noexcept {
+  const std::span<std::byte> slot = direct_of(qp).peer->window->slot();
   if (slot.size() >= kWindowRecordBytes + kWindowAtomicBytes) [[likely]]
-    return slot.subspan(kWindowRecordBytes);
+    return slot.subspan(head);
   wait(qp);
   return {};
 }
 
-void DirectOutlet::put(QueuePair& qp, WindowRecord record, std::span<std::byte> room, uint32_t bytes,
-                       uint32_t place) noexcept {
+template <class Header>
+[[gnu::always_inline]] inline void DirectOutlet::put(QueuePair& qp, WindowRecord& record, Header&& encode,
+                                                     std::span<std::byte> room, uint32_t bytes,
+                                                     uint32_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   record.acknowledged = direct.expected;
   record.sender_life = direct.id;
   record.receiver_life = direct.peer_life;
-  const auto header = encode_window_record(record);
+  const auto header = encode(record);
   std::memcpy(room.data() - header.size(), header.data(), header.size());
-  direct.peer->path->end().post(qp.peer_qpn.value(), qp.qpn.value(), kWindowRecordBytes + bytes,
-                                cookie_of(direct.id, place));
+  direct.peer->window->post(qp.peer_qpn.value(), qp.qpn.value(), static_cast<uint32_t>(header.size()) + bytes,
+                            cookie_of(direct.id, place));
   direct.owes_ack = false;
   qp.rx.debt.settle();
   AckList::unlink(qp);
+}
+
+void DirectOutlet::put(QueuePair& qp, WindowRecord record, std::span<std::byte> room, uint32_t bytes,
+                       uint32_t place) noexcept {
+  put(qp, record, encode_window_record, room, bytes, place);
+}
+
+void DirectOutlet::put_short(QueuePair& qp, WindowRecord record, std::span<std::byte> room, uint32_t bytes,
+                             uint32_t place) noexcept {
+  put(qp, record, encode_short_send, room, bytes, place);
 }
 
 bool DirectOutlet::send(QueuePair& qp, const WindowRecord& record, uint32_t place) noexcept {
@@ -38,7 +50,7 @@ bool DirectOutlet::send(QueuePair& qp, const WindowRecord& record, uint32_t plac
 
 bool DirectOutlet::say(DirectPeer& peer, const DirectFarewell& farewell) noexcept {
   const auto header = encode_window_record(farewell.record);
-  return peer.path->end().send(farewell.to.value(), farewell.from.value(), header, cookie_of(0, kNoPlace)) ==
+  return peer.window->send(farewell.to.value(), farewell.from.value(), header, cookie_of(0, kNoPlace)) ==
          fabric::FifoPost::kOk;
 }
 

@@ -21,6 +21,10 @@ namespace {
 [[nodiscard]] bool is_signaled(const QueuePair& qp, const SendWqe& wqe) noexcept {
   return qp.config.signal_all || (wqe.flags & kSendSignaled) != 0;
 }
+[[nodiscard]] uint8_t flags_of(const QueuePair& qp, const SendWqe& wqe) noexcept {
+  return static_cast<uint8_t>(((wqe.flags & kSendSolicited) != 0 ? kRecordSolicited : 0) |
+                              (is_signaled(qp, wqe) ? kRecordAnswer : 0));
+}
 /// The table has the key, and it does not allow the access. A key that the table does not have may be one
 /// that the owner has not shown yet.
 [[nodiscard]] bool shows(fabric::TableCheck refusal) noexcept {
@@ -35,20 +39,22 @@ namespace {
 
 uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
   if (engine_.now < qp.tx.rnr_until) return 0;
+  const DirectQp& direct = direct_of(qp);
   uint32_t steps = 0;
-  while (steps < budget && qp.abilities().finish_send && step(qp) == Step::kAgain) ++steps;
+  const auto may_step = [&] { return direct.next != qp.sq.rung && qp.abilities().finish_send; };
+  while (steps < budget && may_step() && step(qp) == Step::kAgain) ++steps;
   return steps;
 }
 
 bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
-  if (direct.waits || engine_.now < qp.tx.rnr_until) return false;
+  if (direct.next == qp.sq.rung || direct.waits || engine_.now < qp.tx.rnr_until) return false;
   if (!direct.ready) return may_start(qp) && !qp.sq.at(qp.sq.started).rule->moves_data();
   return direct.next < qp.sq.started || may_start(qp);
 }
 
 /// The request at sq.started may be started or gone on with.
-bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
+[[gnu::always_inline]] inline bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
   const DirectQp& direct = direct_of(qp);
   return head_.may_run(qp, direct.reads != 0 || direct.accesses != 0);
 }
@@ -77,7 +83,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 }
 
 /// Checks a request and chooses its way. False when it has failed.
-bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
+[[gnu::always_inline]] inline bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = qp.sq.started;
   wqe.started = true;
@@ -101,8 +107,11 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
   if (direct.unanswered != 0) return Step::kStop;  // the answer gives the QP a turn
-  if (wqe.cut < wqe.length) return move_pieces(qp, place);
   DirectMessage& message = direct.message(place);
+  if (wqe.cut < wqe.length) {
+    const Step moved = move_pieces(qp, place);
+    if (moved == Step::kStop || wqe.cut < wqe.length || message.way != DirectWay::kDma) return moved;
+  }
   if (wqe.rule->has_imm) {  // the record leaves when the data are there
     message.moved = true;
     message.way = DirectWay::kRecords;
@@ -118,6 +127,8 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
 }
 
 DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place) noexcept {
+  if (const Piece whole = whole_piece(qp, place); whole.at != nullptr) [[likely]]
+    return post_access(qp, place, whole);
   std::array<Piece, kDirectPieces> pieces;
   const uint32_t count = find_pieces(qp, place, pieces);
   if (count == 0) {
@@ -143,7 +154,7 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       .local = piece.at,
       .bytes = piece.bytes,
       .cookie = cookie_of(direct.id, static_cast<uint32_t>(place))};
-  switch (direct.peer->path->end().access(access)) {
+  switch (direct.peer->window->access(access)) {
     case fabric::AccessPost::kPosted:
       wqe.cut += static_cast<uint32_t>(piece.bytes);
       ++message.accesses;
@@ -158,7 +169,7 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       outlet_.wait(qp);
       return Step::kStop;
     case fabric::AccessPost::kRefused:  // the owner refuses it, too, and so knows of it
-      message.refused = is_write(wqe) && shows(direct.peer->path->end().refusal());
+      message.refused = is_write(wqe) && shows(direct.peer->window->refusal());
       [[fallthrough]];
     case fabric::AccessPost::kThroughOwner:
       message.way = DirectWay::kRecords;
@@ -168,6 +179,16 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       break;
   }
   return Step::kStop;
+}
+
+/// The rest of a request as one piece; null: it may be several.
+DirectRequester::Piece DirectRequester::whole_piece(QueuePair& qp, uint64_t place) noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  if (wqe.length - wqe.cut > kDirectAccessBytes) return {};
+  const uint32_t rest = wqe.length - wqe.cut;
+  if ((wqe.flags & kSendInline) != 0) return {qp.sq.inline_data(place) + wqe.cut, rest};
+  if (std::byte* const single = checked_segment(wqe); single != nullptr) return {single + wqe.cut, rest};
+  return {};
 }
 
 uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<Piece> out) noexcept {
@@ -182,10 +203,6 @@ uint32_t DirectRequester::find_pieces(QueuePair& qp, uint64_t place, std::span<P
       bytes -= part;
     }
   };
-  if ((wqe.flags & kSendInline) != 0) {
-    add(qp.sq.inline_data(place) + wqe.cut, rest);
-    return count;
-  }
   const AccessKind kind = local_use_of(wqe);
   const AccessFault fault = for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
                                            {wqe.cut, rest}, kind, add);
@@ -242,12 +259,11 @@ void DirectRequester::number(QueuePair& qp, uint64_t place) noexcept {
 
 WindowRecord DirectRequester::record_of(const QueuePair& qp, uint64_t place) const noexcept {
   const SendWqe& wqe = qp.sq.at(place);
-  WindowRecord record{.number = direct_of(qp).message(place).number,
+  WindowRecord record{.flags = flags_of(qp, wqe),
+                      .number = direct_of(qp).message(place).number,
                       .immediate = wqe.rule->invalidates ? wqe.rkey.value() : wqe.imm,
                       .total = wqe.length};
   if (wqe.rule->has_imm) record.flags |= wqe.rule->invalidates ? kRecordInvalidates : kRecordImmediate;
-  if ((wqe.flags & kSendSolicited) != 0) record.flags |= kRecordSolicited;
-  if (is_signaled(qp, wqe)) record.flags |= kRecordAnswer;
   if (wqe.rule->needs_remote_addr) {
     record.address = wqe.remote_addr;
     record.key = wqe.rkey.value();
@@ -255,7 +271,8 @@ WindowRecord DirectRequester::record_of(const QueuePair& qp, uint64_t place) con
   return record;
 }
 
-DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t place) noexcept {
+[[gnu::always_inline]] inline DirectRequester::Step DirectRequester::post_records(QueuePair& qp,
+                                                                                  uint64_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
   if (direct.accesses != 0) return Step::kStop;  // the end of the last one gives the QP a turn
@@ -268,20 +285,29 @@ DirectRequester::Step DirectRequester::post_records(QueuePair& qp, uint64_t plac
   return read || message.moved || message.refused ? post_question(qp, place) : post_data(qp, place);
 }
 
+/// The next part of a request. A Send that one record holds has a short header, if the peer takes it.
 DirectRequester::Step DirectRequester::post_data(QueuePair& qp, uint64_t place) noexcept {
   SendWqe& wqe = qp.sq.at(place);
-  WindowRecord record = record_of(qp, place);
-  record.kind = is_write(wqe) ? WindowRecordKind::kWrite : WindowRecordKind::kSend;
-  const std::span<std::byte> room = outlet_.room(qp);
+  bool is_short =
+      wqe.rule->opcode == SendOpcode::kSend && wqe.cut == 0 && (direct_of(qp).grants & kTakesShortSends) != 0;
+  std::span<std::byte> room = outlet_.room(qp, is_short ? kShortSendBytes : kWindowRecordBytes);
   if (room.data() == nullptr) return Step::kStop;
-  const auto bytes = static_cast<uint32_t>(std::min<size_t>(room.size(), wqe.length - wqe.cut));
-  record.offset = wqe.cut;
-  if (wqe.cut + bytes == wqe.length) record.flags |= kRecordLast;
-  if (gather(qp, place, room.first(bytes)) != AccessFault::kNone) {
-    fail(qp, place, head_.bad_segment(qp, place, AccessKind::kLocalRead));
-    return Step::kStop;
+  if (is_short && room.size() < wqe.length) {
+    room = room.subspan(kWindowRecordBytes - kShortSendBytes);
+    is_short = false;
   }
-  outlet_.put(qp, record, room, bytes, static_cast<uint32_t>(place));
+  const auto bytes = static_cast<uint32_t>(std::min<size_t>(room.size(), wqe.length - wqe.cut));
+  if (!fill(qp, place, room.first(bytes))) return Step::kStop;
+  if (is_short) {
+    const WindowRecord record{.flags = flags_of(qp, wqe), .number = direct_of(qp).message(place).number};
+    outlet_.put_short(qp, record, room, bytes, static_cast<uint32_t>(place));
+  } else {
+    WindowRecord record = record_of(qp, place);
+    record.kind = is_write(wqe) ? WindowRecordKind::kWrite : WindowRecordKind::kSend;
+    record.offset = wqe.cut;
+    if (wqe.cut + bytes == wqe.length) record.flags |= kRecordLast;
+    outlet_.put(qp, record, room, bytes, static_cast<uint32_t>(place));
+  }
   wqe.cut += bytes;
   if (wqe.cut == wqe.length) pass_on(qp, place);
   return Step::kAgain;
@@ -319,6 +345,14 @@ DirectRequester::Step DirectRequester::post_question(QueuePair& qp, uint64_t pla
   return Step::kAgain;
 }
 
+/// Copies the next bytes of a request. False when it has failed.
+[[gnu::always_inline]] inline bool DirectRequester::fill(QueuePair& qp, uint64_t place,
+                                                         std::span<std::byte> to) noexcept {
+  if (gather(qp, place, to) == AccessFault::kNone) return true;
+  fail(qp, place, head_.bad_segment(qp, place, AccessKind::kLocalRead));
+  return false;
+}
+
 AccessFault DirectRequester::gather(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept {
   const SendWqe& wqe = qp.sq.at(place);
   if ((wqe.flags & kSendInline) != 0) {
@@ -330,6 +364,8 @@ AccessFault DirectRequester::gather(QueuePair& qp, uint64_t place, std::span<std
     copy_guarded(at, from, bytes);
     at += bytes;
   };
+  if (std::byte* const single = checked_segment(wqe); single != nullptr) [[likely]]
+    return AccessChecks::touch(copy, single + wqe.cut, to.size());
   return for_each_piece(engine_.memory, qp.config.pd, {qp.sq.sges(place), wqe.sge_count},
                         {wqe.cut, to.size()}, AccessKind::kLocalRead, copy);
 }
@@ -347,7 +383,7 @@ void DirectRequester::pass_on(QueuePair& qp, uint64_t place) noexcept {
 void DirectRequester::take_ready(QueuePair& qp, const WindowRecord& record) noexcept {
   DirectQp& direct = direct_of(qp);
   direct.ready = !direct.gone;
-  direct.grants = record.code & (kGrantWrite | kGrantRead);
+  direct.grants = record.code & kWindowGrantsAll;
   qp.tx.progress_at = engine_.now;
   engine_.schedule.want_send(qp);
 }

@@ -71,8 +71,14 @@ class DirectRequester {
   [[nodiscard]] Step post_data(QueuePair& qp, uint64_t place) noexcept;
   [[nodiscard]] Step post_question(QueuePair& qp, uint64_t place) noexcept;
   [[nodiscard]] WindowRecord record_of(const QueuePair& qp, uint64_t place) const noexcept;
+  [[nodiscard]] Piece whole_piece(QueuePair& qp, uint64_t place) noexcept;
+  /// The only segment of a request, as it was checked at first; null: it has several, or keys have changed.
+  [[nodiscard]] std::byte* checked_segment(const SendWqe& wqe) const noexcept {
+    return wqe.revision == engine_.computer.revision() ? wqe.single_at : nullptr;
+  }
   [[nodiscard]] uint32_t find_pieces(QueuePair& qp, uint64_t place, std::span<Piece> out) noexcept;
   [[nodiscard]] AccessFault gather(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept;
+  [[nodiscard]] bool fill(QueuePair& qp, uint64_t place, std::span<std::byte> to) noexcept;
   void part_moved(QueuePair& qp, uint64_t place, fabric::DmaStatus status) noexcept;
   void number(QueuePair& qp, uint64_t place) noexcept;
   void pass_on(QueuePair& qp, uint64_t place) noexcept;

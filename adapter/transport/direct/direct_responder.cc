@@ -37,7 +37,7 @@ uint8_t DirectResponder::grants_of(const QueuePair& qp) const noexcept {
   const auto granted = [&](Opcode opcode) {
     return placement_.check_rights(qp, opcode) == ResponderFault::kNone;
   };
-  return static_cast<uint8_t>((granted(Opcode::kRdmaWrite) ? kGrantWrite : 0) |
+  return static_cast<uint8_t>(kTakesShortSends | (granted(Opcode::kRdmaWrite) ? kGrantWrite : 0) |
                               (granted(Opcode::kRdmaReadRequest) ? kGrantRead : 0));
 }
 
@@ -48,6 +48,7 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
   const bool goes_on = direct.in_message && record.offset == direct.filled;
   if (!in_turn || (record.offset != 0 && !goes_on)) return;  // behind a message that comes again
   direct.pausing = false;
+  if (take_at_once(qp, record, data)) return;
   if (record.offset == 0) {
     direct.filled = 0;
     if (!direct.in_message) direct.packet = {};
@@ -68,6 +69,26 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
     default:
       return take_data(qp, record, data);
   }
+}
+
+/// A whole Send in one record, into a receive request of one segment. False, and nothing has happened but
+/// bytes in its buffer, when that does not do.
+[[gnu::always_inline]] inline bool DirectResponder::take_at_once(QueuePair& qp, const WindowRecord& record,
+                                                                 std::span<const std::byte> data) noexcept {
+  const bool whole = record.kind == WindowRecordKind::kSend && record.offset == 0 &&
+                     record.has(kRecordLast) && !record.has(kRecordInvalidates);
+  if (!whole || direct_of(qp).in_message || qp.rq->empty()) return false;
+  if (record.total > engine_.config.limits.message_bytes_max) return false;
+  if (!placement_.receive_at_once(*qp.rq, data, &direct_of(qp).sink)) return false;
+  static_cast<void>(engine_.take_recv(qp));
+  count_executed(qp, record);
+  deliver(engine_, qp,
+          {.has_imm = record.has(kRecordImmediate),
+           .solicited = record.has(kRecordSolicited),
+           .imm = record.immediate,
+           .bytes = record.total},
+          true);
+  return true;
 }
 
 /// The checks of a message's first record. kNoRecvWqe: the peer has to send it again.
@@ -139,7 +160,12 @@ void DirectResponder::executed(QueuePair& qp, const WindowRecord& record) noexce
   direct.in_message = false;
   direct.filled = 0;
   direct.packet = {};
-  ++direct.expected;
+  count_executed(qp, record);
+}
+
+[[gnu::always_inline]] inline void DirectResponder::count_executed(QueuePair& qp,
+                                                                   const WindowRecord& record) noexcept {
+  ++direct_of(qp).expected;
   if ((qp.watch & kWatchFirstCell) != 0) {
     qp.watch &= static_cast<uint8_t>(~kWatchFirstCell);
     engine_.raise(qp, AsyncEventKind::kCommEstablished);
@@ -204,7 +230,7 @@ void DirectResponder::answer_later(QueuePair& qp, const ReadJob& job) noexcept {
 
 // ---- answers --------------------
 
-bool DirectResponder::pay(QueuePair& qp) noexcept {
+bool DirectResponder::pay_debts(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   if (direct.owes_ready) {
     const WindowRecord ready{.kind = WindowRecordKind::kReady,

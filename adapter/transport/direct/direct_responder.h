@@ -20,7 +20,7 @@ class DirectResponder {
   /// Takes a request of the bound peer.
   void take(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   /// Sends what the QP owes its peer: readiness, answers of reads, a refusal. False when the FIFO is full.
-  bool pay(QueuePair& qp) noexcept;
+  bool pay(QueuePair& qp) noexcept { return !owes(qp) || pay_debts(qp); }
   /// Sends the acknowledgement alone. False when the FIFO is full.
   [[nodiscard]] bool acknowledge(QueuePair& qp) noexcept;
   /// DMA of a record that is no request has failed. `response`: it was a part of one.
@@ -29,6 +29,16 @@ class DirectResponder {
   [[nodiscard]] uint8_t grants_of(const QueuePair& qp) const noexcept;
 
  private:
+  /// Something must leave before requests do.
+  [[nodiscard]] static bool owes(const QueuePair& qp) noexcept {
+    const DirectQp& direct = direct_of(qp);
+    const bool silent = direct.told_gone || qp.abilities().receive;
+    return direct.owes_ready || direct.owes_nak || direct.fault != ResponderFault::kNone ||
+           !qp.rx.reads.empty() || qp.answers || !silent;
+  }
+  [[nodiscard]] bool pay_debts(QueuePair& qp) noexcept;
+  [[nodiscard]] bool take_at_once(QueuePair& qp, const WindowRecord& record,
+                                  std::span<const std::byte> data) noexcept;
   [[nodiscard]] ResponderFault begin(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_data(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void take_read(QueuePair& qp, const WindowRecord& record) noexcept;
@@ -36,6 +46,7 @@ class DirectResponder {
   void take_atomic(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   void finish(QueuePair& qp, const WindowRecord& record) noexcept;
   void executed(QueuePair& qp, const WindowRecord& record) noexcept;
+  void count_executed(QueuePair& qp, const WindowRecord& record) noexcept;
   void answer_later(QueuePair& qp, const ReadJob& job) noexcept;
   [[nodiscard]] bool send_responses(QueuePair& qp) noexcept;
   [[nodiscard]] bool send_response(QueuePair& qp, ReadJob& job, bool& failed) noexcept;

@@ -71,9 +71,9 @@ void DirectService::offer(QueuePair& qp) noexcept {
 DirectPeer* DirectService::peer_of(Lid lid) {
   for (const auto& peer : peers_) {
     if (!peer->has(lid) || peer->ended) continue;
-    if (peer->path->state() != DirectPath::State::kOpen) return peer.get();
-    peer->path->end().poll(engine_.now);  // the peer may have ended this window a moment ago
-    const fabric::WindowState state = peer->path->end().state();
+    if (!peer->made()) return peer.get();
+    peer->window->poll(engine_.now);  // the peer may have ended this window a moment ago
+    const fabric::WindowState state = peer->window->state();
     if (state == fabric::WindowState::kJoining || state == fabric::WindowState::kUp) return peer.get();
   }
   auto made = std::make_unique<DirectPeer>();
@@ -124,8 +124,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
 /// Accesses that a late device, or a fault, has not ended: their memory belongs to the program again.
 void DirectService::stop_moving(QueuePair& qp) noexcept {
   const DirectQp& direct = direct_of(qp);
-  if (direct.accesses != 0 && direct.peer->path->state() == DirectPath::State::kOpen)
-    direct.peer->path->end().abandon(direct.id);
+  if (direct.accesses != 0) direct.peer->window->abandon(direct.id);
 }
 
 void DirectService::forget(QueuePair& qp) noexcept {
@@ -142,7 +141,7 @@ void DirectService::forget(QueuePair& qp) noexcept {
   touch(peer);
   if (peer.open()) {
     wake(peer);
-    peer.path->end().flush();
+    peer.window->flush();
   }
   if (peer.qps.empty()) drop(peer);
 }
@@ -152,6 +151,7 @@ void DirectService::leave(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   stop_moving(qp);
   lives_.erase(direct_of(qp).id);
+  found_id_ = 0;
   std::erase(peer.qps, &qp);
   std::erase(peer.waiting, &qp);
   qp.kept.reset();
@@ -200,8 +200,8 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
     steps = requester_.run(qp, budget);
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
   }
-  peer.path->end().flush();
-  (void)collect(peer);
+  peer.window->flush();
+  if (!peer.window->all_good()) (void)collect(peer);
   used(peer);
   return answers ? steps + 1 : steps;
 }
@@ -227,7 +227,7 @@ uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {
     return 0;
   }
   const bool sent = responder_.acknowledge(qp);
-  if (sent) direct.peer->path->end().flush();
+  if (sent) direct.peer->window->flush();
   used(*direct.peer);
   return sent ? 1 : 0;
 }
@@ -255,22 +255,41 @@ uint32_t DirectService::run_turn() noexcept {
   return work;
 }
 
+uint32_t DirectService::take_arrivals() noexcept {
+  uint32_t taken = 0;
+  const uint64_t changes = watch_.changes();
+  for (const uint32_t place : watch_.active()) {
+    if (!watch_.has_record_alone(place)) continue;
+    DirectPeer& peer = *peers_[place];
+    if (!peer.up || !peer.open() || !rests(peer)) continue;
+    taken += take_records(peer);
+    if (watch_.changes() != changes) break;  // the places have changed
+    watch_.taken(place, next_of(peer));
+    if (peer.more) touch(peer);
+  }
+  return taken;
+}
+
 uint32_t DirectService::turn_at(size_t place) noexcept {
-  const DirectPeer* const peer = peers_[place].get();
-  const bool open = peer->path->state() == DirectPath::State::kOpen;
-  // Before the look:
-  const WatchedWord bell(open ? peer->path->end().bell() : nullptr);
-  const WatchedWord head(open ? &peer->path->end().head_word() : nullptr);
-  const uint32_t work = turn(*peers_[place]);
-  if (place < peers_.size() && peers_[place].get() == peer)  // it has not ended in this turn
-    watch_.rested(place, bell, head,
-                  work != 0 && !(peer->open() && rests(*peer)) ? Instant::min() : due_of(*peer));
+  DirectPeer* const peer = peers_[place].get();
+  const bool made = peer->made();
+  const WatchedWord bell(made ? peer->window->bell() : nullptr);  // before the look
+  const uint32_t work = turn(*peer);
+  if (place >= peers_.size() || peers_[place].get() != peer) return work;  // it has ended in this turn
+  const bool soon = peer->more || (work != 0 && !(peer->open() && rests(*peer)));
+  watch_.rested(place, bell, made ? next_of(*peer) : WatchedWord(), soon ? Instant::min() : due_of(*peer));
   return work;
 }
 
+/// The word that the peer's next record changes. Records of a window that has ended are not taken.
+WatchedWord DirectService::next_of(const DirectPeer& peer) noexcept {
+  const fabric::AwaitedWord awaited = peer.window->awaited();
+  return peer.ended ? WatchedWord(awaited.word) : WatchedWord(awaited.word, awaited.value);
+}
+
 /// A turn would find nothing until the peer does something. Of an open window.
-bool DirectService::rests(const DirectPeer& peer) noexcept {
-  return !peer.waits_for_table && peer.waiting.empty() && peer.farewells.empty() && peer.path->end().rests();
+[[gnu::always_inline]] inline bool DirectService::rests(const DirectPeer& peer) noexcept {
+  return !peer.waits_for_table && peer.waiting.empty() && peer.farewells.empty() && peer.window->rests();
 }
 
 void DirectService::used(const DirectPeer& peer) noexcept {
@@ -283,9 +302,9 @@ void DirectService::used(const DirectPeer& peer) noexcept {
 
 /// When a peer's window has to get a turn though its bell is silent.
 Instant DirectService::due_of(const DirectPeer& peer) const noexcept {
-  if (peer.path->state() != DirectPath::State::kOpen) return kNever;  // the helper opens it
+  if (peer.window == nullptr) return kNever;  // the helper opens it
   if (peer.qps.empty() && !peer.visits) return engine_.now + kSettleEvery;
-  return peer.ended ? kNever : peer.path->end().deadline();
+  return peer.ended ? kNever : peer.window->deadline();
 }
 
 /// A peer has opened a window. It may serve QPs to come, and a QP that uses a switch must say so.
@@ -307,23 +326,19 @@ Instant DirectService::next_turn() const noexcept {
 }
 
 uint32_t DirectService::turn(DirectPeer& peer) noexcept {
-  switch (peer.path->state()) {
-    case DirectPath::State::kJoining:
-      return 0;
-    case DirectPath::State::kRefused:
-      while (!peer.qps.empty()) to_switch(*peer.qps.back());
-      drop(peer);
-      return 1;
-    case DirectPath::State::kOpen:
-      break;
+  if (!peer.made()) {
+    if (peer.path->state() == DirectPath::State::kJoining) return 0;
+    while (!peer.qps.empty()) to_switch(*peer.qps.back());
+    drop(peer);
+    return 1;
   }
   if (peer.ended) {
     if (peer.qps.empty()) drop(peer);
     return 0;
   }
-  const auto work = static_cast<uint32_t>(peer.path->end().poll(engine_.now));
+  const auto work = static_cast<uint32_t>(peer.window->poll(engine_.now));
   const uint32_t taken = take_records(peer);
-  const fabric::WindowState state = peer.path->end().state();
+  const fabric::WindowState state = peer.window->state();
   if (peer.qps.empty() && !peer.visits) {  // the last one uses the switch
     drop(peer);
     return work + taken;
@@ -332,7 +347,7 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
     if (taken == 0) end(peer);  // what had arrived was taken out
     return work + taken;
   }
-  if (const bool cut = peer.path->end().cut(); cut != peer.cut) [[unlikely]] {
+  if (const bool cut = peer.window->cut(); cut != peer.cut) [[unlikely]] {
     peer.cut = cut;
     for (QueuePair* qp : peer.qps) requester_.cut_changed(*qp);
   }
@@ -343,7 +358,7 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
 }
 
 uint32_t DirectService::take_records(DirectPeer& peer) noexcept {
-  fabric::WindowEnd& end = peer.path->end();
+  fabric::WindowEnd& end = *peer.window;
   uint32_t taken = 0;
   fabric::FifoRecord slot;
   while (taken < kRecordsPerTurn && end.take(slot) == fabric::FifoTake::kRecord) {
@@ -351,7 +366,8 @@ uint32_t DirectService::take_records(DirectPeer& peer) noexcept {
     end.release();
     ++taken;
   }
-  more_ |= taken == kRecordsPerTurn;
+  peer.more = taken == kRecordsPerTurn;
+  more_ |= peer.more;
   return taken;
 }
 
@@ -371,8 +387,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   take_record(*qp, record, data);
 }
 
-void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
-                                std::span<const std::byte> data) noexcept {
+[[gnu::always_inline]] inline void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
+                                                              std::span<const std::byte> data) noexcept {
   DirectQp& direct = direct_of(qp);
   if (!is_of_this_life(direct, record)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp.abilities().finish_send) requester_.take_acknowledgement(qp, record.acknowledged);
@@ -398,6 +414,7 @@ void DirectService::take_record(QueuePair& qp, const WindowRecord& record,
     case WindowRecordKind::kCompareSwap:
     case WindowRecordKind::kFetchAdd:
     case WindowRecordKind::kRefusedWrite:
+    case WindowRecordKind::kShortSend:  // has been decoded as a kSend
       if (!qp.abilities().receive) return engine_.count(AdapterCounter::kDropQpState);
       return responder_.take(qp, record, data);
   }
@@ -407,21 +424,26 @@ void DirectService::answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept 
   (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, {.kind = WindowRecordKind::kSwitch}});
 }
 
-QueuePair* DirectService::find(uint64_t cookie) const noexcept {
-  const auto found = lives_.find(static_cast<uint32_t>(cookie >> 32));
-  return found == lives_.end() ? nullptr : found->second;
+QueuePair* DirectService::find(uint64_t cookie) noexcept {
+  const auto id = static_cast<uint32_t>(cookie >> 32);
+  if (id == found_id_ && id != 0) [[likely]]
+    return found_;
+  const auto found = lives_.find(id);
+  if (found == lives_.end()) return nullptr;
+  found_id_ = id;
+  found_ = found->second;
+  return found_;
 }
 
 /// Takes the ends of accesses and records.
 uint32_t DirectService::collect(DirectPeer& peer) noexcept {
-  fabric::WindowEnd& end = peer.path->end();
+  fabric::WindowEnd& end = *peer.window;
   uint32_t ended = 0;
   for (fabric::AccessDone done; end.next_access(done); ++ended) {
     if (QueuePair* qp = find(done.cookie); qp != nullptr)
       requester_.access_ended(*qp, static_cast<uint32_t>(done.cookie), done.status);
   }
-  for (fabric::FifoDone done; end.next_sent(done);) {
-    if (done.good) continue;
+  for (fabric::FifoDone done; end.next_failed(done);) {
     QueuePair* const qp = find(done.cookie);
     if (qp == nullptr) continue;
     const auto place = static_cast<uint32_t>(done.cookie);

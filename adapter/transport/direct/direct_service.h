@@ -47,6 +47,8 @@ class DirectService final : public Service {
   void say_last_words(QueuePair& qp) noexcept override;
   [[nodiscard]] bool has_turns() const noexcept override { return engine_.config.direct != nullptr; }
   uint32_t run_turn() noexcept override;
+  /// Takes records of windows that wait for nothing else, without the rest of a turn. @return their number
+  uint32_t take_arrivals() noexcept;
   [[nodiscard]] bool has_peers() const noexcept { return !peers_.empty(); }
   /// False when run_turn() would find nothing: no window has anything new, or is due.
   [[nodiscard]] bool has_news(Instant now) const noexcept { return more_ || watch_.has_news(now); }
@@ -64,6 +66,7 @@ class DirectService final : public Service {
   void touch(const DirectPeer& peer) noexcept { watch_.touch(peer.place); }
   /// The same, unless the window waits for nothing but its peer.
   void used(const DirectPeer& peer) noexcept;
+  [[nodiscard]] static WatchedWord next_of(const DirectPeer& peer) noexcept;
   [[nodiscard]] static bool rests(const DirectPeer& peer) noexcept;
   [[nodiscard]] uint32_t turn_at(size_t place) noexcept;
   [[nodiscard]] Instant due_of(const DirectPeer& peer) const noexcept;
@@ -76,7 +79,7 @@ class DirectService final : public Service {
   void end(DirectPeer& peer) noexcept;
   void answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept;
   void to_switch(QueuePair& qp) noexcept;
-  [[nodiscard]] QueuePair* find(uint64_t cookie) const noexcept;
+  [[nodiscard]] QueuePair* find(uint64_t cookie) noexcept;
 
   Engine& engine_;
   Service* reliable_ = nullptr;
@@ -84,6 +87,8 @@ class DirectService final : public Service {
   DirectWatch watch_;                               // of peers_, in their order
   std::unordered_map<uint32_t, QueuePair*> lives_;  // by DirectQp::id
   uint32_t last_id_ = 0;
+  uint32_t found_id_ = 0;  // of found_, which find() gave last; 0: none
+  QueuePair* found_ = nullptr;
   bool more_ = false;  // a FIFO has records that the last turn has not taken
   DirectKeys keys_;
   DirectOutlet outlet_;

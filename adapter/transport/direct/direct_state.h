@@ -58,6 +58,7 @@ struct DirectQp final : ServiceState {
   bool in_message = false;  // `packet` is the message in progress
   bool pausing = false;     // RNR: what comes is dropped until `expected` comes again
   RxPacket packet;
+  KnownRange sink;                               // range into which a Send went last
   ResponderFault fault = ResponderFault::kNone;  // refusal that waits until earlier reads are answered
   uint32_t response_at = 0;                      // bytes of the oldest response that have left
 
@@ -89,7 +90,8 @@ struct DirectFarewell {
 /// The QPs that reach one peer process through one window.
 struct DirectPeer {
   DirectPath* path = nullptr;
-  std::vector<Lid> lids;  // of its ports that QPs have named
+  fabric::WindowEnd* window = nullptr;  // its end(), once it is open
+  std::vector<Lid> lids;                // of its ports that QPs have named
   std::vector<QueuePair*> qps;
   std::vector<QueuePair*> waiting;  // for room in the FIFO or in the device, or for the table
   std::vector<DirectFarewell> farewells;
@@ -98,6 +100,7 @@ struct DirectPeer {
   size_t place = 0;     // among the peers of the service
   bool up = false;      // the window has come up
   bool cut = false;     // a fault on demand cuts it off, here or at the peer
+  bool more = false;    // its FIFO has records that its last turn has not taken
   bool visits = false;  // the peer has opened the window, and no QP here has used it
   bool waits_for_table = false;  // a QP waits for the next turn of the window
   bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
@@ -106,9 +109,13 @@ struct DirectPeer {
   [[nodiscard]] bool has(Lid lid) const noexcept {
     return std::find(lids.begin(), lids.end(), lid) != lids.end();
   }
-  [[nodiscard]] bool open() const noexcept {
-    return path->state() == DirectPath::State::kOpen && !ended &&
-           path->end().state() == fabric::WindowState::kUp;
+  /// The window is made; it may have ended since.
+  [[nodiscard]] bool made() noexcept {
+    if (window == nullptr && path->state() == DirectPath::State::kOpen) window = &path->end();
+    return window != nullptr;
+  }
+  [[nodiscard]] bool open() noexcept {
+    return made() && !ended && window->state() == fabric::WindowState::kUp;
   }
 };
 

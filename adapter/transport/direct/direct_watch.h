@@ -28,6 +28,8 @@ struct WatchedWord {
   WatchedWord() = default;
   explicit WatchedWord(const std::atomic<uint64_t>* watched) noexcept
       : word(watched), heard(watched == nullptr ? 0 : watched->load(std::memory_order_acquire)) {}
+  WatchedWord(const std::atomic<uint64_t>* watched, uint64_t before) noexcept
+      : word(watched), heard(before) {}
   [[nodiscard]] bool stepped() const noexcept { return word->load(std::memory_order_acquire) != heard; }
 
   const std::atomic<uint64_t>* word = nullptr;
@@ -50,6 +52,21 @@ class DirectWatch {
   /// The service has used the window and left nothing under way: it is active, and gets a turn when its words
   /// step.
   void use(size_t place) noexcept { activate(place); }
+
+  /// The windows that are looked at in each turn. Stays as it is until changes() steps, but for further ones
+  /// behind the others.
+  [[nodiscard]] std::span<const uint32_t> active() const noexcept { return active_; }
+  /// Records have come through the window, and it has no other cause for a turn.
+  [[nodiscard]] bool has_record_alone(size_t place) const noexcept {
+    const Watch& watch = watches_[place];
+    return watch.due != Instant::min() && watch.bell.word != nullptr && !watch.bell.stepped() &&
+           watch.head.stepped();
+  }
+  /// These records have been taken; `head`: as of rested().
+  void taken(size_t place, const WatchedWord& head) noexcept {
+    watches_[place].head = head;
+    watches_[place].quiet = 0;
+  }
 
   /// The windows that get a turn now, by their places. Valid until changes() steps.
   [[nodiscard]] std::span<const uint32_t> call(Instant now) noexcept;

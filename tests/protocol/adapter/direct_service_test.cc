@@ -36,7 +36,7 @@ TEST_F(Direct, a_send_leaves_and_arrives_without_a_whole_turn) {
   pair.side(0).fill(0, 60, 1);
   receive(7, 100, 60);
   send(3, 0, 60);
-  ASSERT_TRUE(pair.side(0).adapter->has_windows());
+  ASSERT_NE(pair.side(0).adapter->window_news(), WindowNews::kNoWindows);
   EXPECT_TRUE(pair.side(0).adapter->send_by_window(*qps[0], pair.clock.now()));
   EXPECT_NE(pair.side(1).bytes_at(100, 60), pair.side(0).bytes_at(0, 60));
   EXPECT_GT(pair.side(1).adapter->look_at_windows(pair.clock.now()), 0);
@@ -52,22 +52,22 @@ TEST_F(Direct, a_window_calls_when_its_peer_has_written_or_something_is_under_wa
   pair.run(20);
   ChannelAdapter& near = *pair.side(0).adapter;
   ChannelAdapter& far = *pair.side(1).adapter;
-  EXPECT_FALSE(near.windows_call());
-  EXPECT_FALSE(far.windows_call());
+  EXPECT_EQ(near.window_news(), WindowNews::kNone);
+  EXPECT_EQ(far.window_news(), WindowNews::kNone);
   receive(7, 100, 60);
   send(3, 0, 60);
   EXPECT_TRUE(near.send_by_window(*qps[0], pair.clock.now()));
-  EXPECT_FALSE(near.windows_call()) << "the record has arrived";
-  EXPECT_TRUE(far.windows_call());
+  EXPECT_EQ(near.window_news(), WindowNews::kNone) << "the record has arrived";
+  EXPECT_EQ(far.window_news(), WindowNews::kSome);
   EXPECT_GT(far.look_at_windows(pair.clock.now()), 0);
-  EXPECT_FALSE(far.windows_call());
+  EXPECT_EQ(far.window_news(), WindowNews::kNone);
   pair.run(20);
   EXPECT_EQ(pair.take_completions(0).size(), 1U);
   pair.window->set_faults(0, {.late_ppm = 1'000'000, .late_min = 50us, .late_max = 60us});
   send(4, 0, 60);
   EXPECT_TRUE(near.send_by_window(*qps[0], pair.clock.now()));
-  EXPECT_TRUE(near.windows_call()) << "the record is on its way";
-  EXPECT_FALSE(far.windows_call());
+  EXPECT_EQ(near.window_news(), WindowNews::kSome) << "the record is on its way";
+  EXPECT_EQ(far.window_news(), WindowNews::kNone);
 }
 
 TEST_F(Direct, the_second_access_by_a_key_is_moved_by_the_device) {
@@ -477,7 +477,7 @@ TEST_F(Direct, a_peer_that_lies_costs_its_own_queue_pair) {
         (void)world.post_send(0, *attacked[0], remote(SendOpcode::kRdmaRead, 0), {});
         (void)world.post_send(0, *attacked[0], {}, {world.side(0).sge(0, 300)});
       }
-      WindowRecord lie{.kind = static_cast<WindowRecordKind>(1 + random.below(13)),
+      WindowRecord lie{.kind = static_cast<WindowRecordKind>(1 + random.below(14)),
                        .flags = static_cast<uint8_t>(random.below(32)),
                        .code = static_cast<uint8_t>(random.below(10)),
                        .timer = static_cast<uint8_t>(random.below(256)),

@@ -51,6 +51,28 @@ TEST_F(DirectWatches, a_bell_among_quiet_windows_is_heard_after_some_turns_and_t
   EXPECT_TRUE(turn().empty());
 }
 
+/// Its record is taken without a turn.
+TEST_F(DirectWatches, a_record_alone_is_told_from_other_causes) {
+  watch.touch(63);
+  ASSERT_TRUE(has(turn(), 63));
+  EXPECT_FALSE(watch.has_record_alone(63));
+  heads[63].fetch_add(1);
+  EXPECT_TRUE(watch.has_record_alone(63));
+  watch.taken(63, WatchedWord(&heads[63]));
+  EXPECT_FALSE(watch.has_record_alone(63));
+  EXPECT_TRUE(turn().empty());
+  heads[63].fetch_add(1);
+  bells[63].fetch_add(1);
+  EXPECT_FALSE(watch.has_record_alone(63)) << "the bell wants a turn";
+  ASSERT_TRUE(has(turn(), 63));
+  watch.touch(63);
+  heads[63].fetch_add(1);
+  EXPECT_FALSE(watch.has_record_alone(63)) << "something is under way";
+  watch.rested(63, WatchedWord(), WatchedWord(&heads[63]), kNever);
+  heads[63].fetch_add(1);
+  EXPECT_FALSE(watch.has_record_alone(63)) << "it gets every turn";
+}
+
 /// A peer that finds this side awake moves the head of the FIFO and does not ring.
 TEST_F(DirectWatches, a_head_that_moves_counts_as_a_bell) {
   watch.touch(63);

@@ -63,6 +63,50 @@ TEST(WindowRecord, the_bytes_are_those_of_the_page) {
   EXPECT_EQ(bytes[31], std::byte{9});
 }
 
+TEST(WindowRecord, a_short_send_is_a_whole_send) {
+  const auto header = encode_short_send({.flags = kRecordSolicited | kRecordAnswer,
+                                         .number = 0x01020304,
+                                         .acknowledged = 0x05060708,
+                                         .sender_life = 0x21222324,
+                                         .receiver_life = 0x25262728});
+  std::vector<std::byte> bytes(header.begin(), header.end());
+  EXPECT_EQ(bytes[0], std::byte{14});
+  EXPECT_EQ(bytes[7], std::byte{4});
+  EXPECT_EQ(bytes[16], std::byte{0x25});
+  bytes.resize(kShortSendBytes + 8);
+  WindowRecord got;
+  std::span<const std::byte> data;
+  ASSERT_EQ(decode_window_record(bytes, got, data), WindowRecordFault::kNone);
+  EXPECT_EQ(data.data(), bytes.data() + kShortSendBytes);
+  EXPECT_EQ(data.size(), 8U);
+  EXPECT_EQ(got.kind, WindowRecordKind::kSend);
+  EXPECT_EQ(got.flags, kRecordLast | kRecordSolicited | kRecordAnswer);
+  EXPECT_EQ(got.number, 0x01020304U);
+  EXPECT_EQ(got.acknowledged, 0x05060708U);
+  EXPECT_EQ(got.total, 8U);
+  EXPECT_EQ(got.offset, 0U);
+  EXPECT_EQ(got.sender_life, 0x21222324U);
+  EXPECT_EQ(got.receiver_life, 0x25262728U);
+}
+
+TEST(WindowRecord, each_fault_of_a_short_send_is_refused) {
+  const auto header = encode_short_send({.number = 1});
+  std::vector<std::byte> bytes(header.begin(), header.end());
+  EXPECT_EQ(fault_of(bytes), WindowRecordFault::kNone) << "no data";
+  for (const int flag : {1, 2, 4, 32, 64, 128}) {
+    std::vector<std::byte> wrong = bytes;
+    wrong[1] |= static_cast<std::byte>(flag);
+    EXPECT_EQ(fault_of(wrong), WindowRecordFault::kFlags) << flag;
+  }
+  for (const size_t at : {2U, 3U}) {
+    std::vector<std::byte> wrong = bytes;
+    wrong[at] = std::byte{1};
+    EXPECT_EQ(fault_of(wrong), WindowRecordFault::kReserved) << at;
+  }
+  bytes.pop_back();
+  EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
+}
+
 TEST(WindowRecord, each_fault_is_refused) {
   const WindowRecord send{.kind = WindowRecordKind::kSend, .flags = kRecordLast, .total = 10};
   EXPECT_EQ(fault_of(record_of(send, 10)), WindowRecordFault::kNone);
@@ -78,7 +122,7 @@ TEST(WindowRecord, each_fault_is_refused) {
   std::vector<std::byte> bytes = record_of(send, 10);
   bytes.resize(kWindowRecordBytes - 1);
   EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
-  for (const int kind : {0, 14, 255}) {
+  for (const int kind : {0, 15, 255}) {
     bytes = record_of(send, 10);
     bytes[0] = static_cast<std::byte>(kind);
     EXPECT_EQ(fault_of(bytes), WindowRecordFault::kKind) << kind;

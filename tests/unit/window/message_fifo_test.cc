@@ -299,6 +299,144 @@ TEST_F(MappedFifo, goes_on_by_requests_when_another_device_takes_over) {
   EXPECT_FALSE(other.requests().empty());
 }
 
+/// A sender that stores into mapped memory writes the second half of a slot's header last. Its receiver looks
+/// at the slot alone.
+class MarkedFifo : public MappedFifo {
+ protected:
+  MarkedFifo() { receiver.use_marks(window.end(1).peer_register(kScratchpadMarks)); }
+};
+
+TEST_F(MarkedFifo, a_record_is_seen_before_the_head_says_so) {
+  EXPECT_EQ(window.end(1).peer_scratchpad(kScratchpadMarks), 1U) << "the sender tells it";
+  EXPECT_EQ(take(), "");
+  ASSERT_EQ(send("one", 1, 5), FifoPost::kOk);
+  ASSERT_EQ(send("two", 2, 6), FifoPost::kOk);
+  EXPECT_EQ(load_window_word(control(kFifoHeadAt)), 0U);
+  EXPECT_EQ(take(), "one");
+  EXPECT_EQ(context, 5U);
+  EXPECT_EQ(take(), "two");
+  EXPECT_EQ(take(), "");
+  EXPECT_FALSE(receiver.waits()) << "the head comes behind";
+  EXPECT_FALSE(receiver.broken());
+  run(1);
+  EXPECT_EQ(load_window_word(control(kFifoHeadAt)), 2U);
+  EXPECT_EQ(take(), "");
+  EXPECT_FALSE(receiver.waits());
+}
+
+TEST_F(MarkedFifo, the_awaited_word_changes_with_the_next_record) {
+  for (uint64_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(take(), "");
+    const AwaitedWord awaited = receiver.awaited();
+    ASSERT_EQ(awaited.word->load(), awaited.value);
+    ASSERT_EQ(send("x", i), FifoPost::kOk);
+    run(1);
+    EXPECT_NE(awaited.word->load(), awaited.value) << i;
+    ASSERT_EQ(take(), "x");
+  }
+}
+
+TEST_F(MarkedFifo, a_slot_without_its_mark_holds_no_record) {
+  ASSERT_EQ(send("x", 0), FifoPost::kOk);
+  run(1);
+  ASSERT_EQ(take(), "x");
+  auto header = encode_slot({1, 2, 1}, 1);
+  std::memcpy(slot(1), header.data(), kSlotMarkAt);
+  EXPECT_EQ(take(), "");
+  header = encode_slot({1, 2, 1}, 2);  // of another round
+  std::memcpy(slot(1), header.data(), header.size());
+  EXPECT_EQ(take(), "");
+  EXPECT_FALSE(receiver.broken());
+}
+
+TEST_F(MarkedFifo, slots_are_used_again_over_and_over) {
+  uint64_t next = 0;
+  for (uint64_t taken = 0; taken < 100;) {
+    while (next < 100 && send(std::to_string(next), next) == FifoPost::kOk) ++next;
+    for (std::string text = take(); !text.empty(); text = take()) ASSERT_EQ(text, std::to_string(taken++));
+    run(1);
+  }
+  EXPECT_EQ(ended.size(), 100U);
+}
+
+TEST_F(MarkedFifo, the_head_leads_again_when_another_device_takes_over) {
+  TracedDevice other(window.end(0));
+  ASSERT_EQ(send("stored", 1), FifoPost::kOk);
+  EXPECT_EQ(take(), "stored") << "its head has not been written";
+  ASSERT_TRUE(sender.use(other));
+  EXPECT_EQ(window.end(1).peer_scratchpad(kScratchpadMarks), 0U);
+  EXPECT_EQ(take(), "");
+  EXPECT_FALSE(receiver.broken());
+  const auto header = encode_slot({0, 2, 1}, 1);
+  std::memcpy(slot(1), header.data(), header.size());
+  EXPECT_EQ(take(), "") << "the device moves the bytes of a slot in any order";
+  std::memset(slot(1), 0, header.size());
+  ASSERT_EQ(send("moved", 2), FifoPost::kOk);
+  run(3);
+  EXPECT_EQ(take(), "moved");
+}
+
+/// A FIFO whose receiver stores its tail for two records at a time.
+class LazyTail : public ::testing::Test {
+ protected:
+  static constexpr OwnWindowConfig kFifo{.slots = 16, .slot_bytes = 64, .table_entries = 1};
+  LazyTail() {
+    EXPECT_TRUE(sender.open(own.anchor()));
+    receiver.use_marks(window.end(1).peer_register(kScratchpadMarks));
+  }
+  [[nodiscard]] FifoPost send() {
+    sender.poll(Instant::min());
+    FifoDone failed;
+    EXPECT_FALSE(sender.next_failed(failed));
+    return sender.send(2, 1, {}, 1);
+  }
+  bool take() {
+    FifoRecord record;
+    return receiver.take(record) == FifoTake::kRecord && (rung |= receiver.release(), true);
+  }
+  [[nodiscard]] uint64_t tail() { return load_window_word(own.fifo().data() + kFifoTailAt); }
+
+  SeededRandom random{1};
+  MemoryWindow window{{.window_bytes = {OwnWindow::bytes_for(kFifo), OwnWindow::bytes_for(kFifo)},
+                       .requests = 8,
+                       .mapped = true},
+                      random};
+  OwnWindow own{window.end(1), kFifo};
+  FifoSender sender{window.end(0), kSenderChannel};
+  FifoReceiver receiver{own.fifo(), kFifo.slots, kFifo.slot_bytes};
+  bool rung = false;
+};
+
+TEST_F(LazyTail, the_tail_follows_some_records_or_when_no_further_one_is_there) {
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(), FifoPost::kOk);
+  ASSERT_TRUE(take());
+  EXPECT_EQ(tail(), 0U);
+  EXPECT_FALSE(receiver.settle());
+  EXPECT_EQ(tail(), 0U) << "a record is there";
+  ASSERT_TRUE(take());
+  EXPECT_EQ(tail(), 2U);
+  ASSERT_TRUE(take());
+  EXPECT_EQ(tail(), 2U);
+  EXPECT_FALSE(receiver.settle());
+  EXPECT_EQ(tail(), 3U);
+  EXPECT_FALSE(rung);
+}
+
+TEST_F(LazyTail, a_sender_that_found_the_fifo_full_is_notified) {
+  while (send() == FifoPost::kOk) {
+  }
+  ASSERT_TRUE(take());
+  EXPECT_EQ(send(), FifoPost::kFull) << "the tail is not told yet";
+  ASSERT_TRUE(take());
+  EXPECT_TRUE(rung);
+  EXPECT_EQ(send(), FifoPost::kOk);
+  EXPECT_EQ(send(), FifoPost::kOk);
+  EXPECT_EQ(send(), FifoPost::kFull);
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(take());
+  EXPECT_FALSE(take());
+  EXPECT_EQ(tail(), 18U);
+}
+
 uint64_t g_refused_bytes = 0;
 void refuse_copies(uint64_t bytes) {
   if (bytes >= g_refused_bytes) throw std::bad_alloc();

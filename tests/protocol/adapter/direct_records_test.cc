@@ -1,0 +1,104 @@
+// RC over a memory window: the records that a message takes.
+#include <gtest/gtest.h>
+
+#include "messages/window_record.h"
+#include "tests/support/direct_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+/// The lengths of the records are those of docs/window.md.
+class ShortSends : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kSlotHead = 16;
+  ShortSends() {
+    qps = pair.connect({}, {});
+    pair.run(20);
+    for (uint64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(2048, 1024)}), PostResult::kOk);
+  }
+  /// Bytes of the slots that a Send takes.
+  std::vector<uint64_t> slots_of(const SendRequest& request, uint32_t bytes) {
+    pair.trace(0).trace.clear();
+    pair.side(0).fill(0, bytes, static_cast<uint8_t>(bytes));
+    EXPECT_EQ(pair.post_send(0, *qps[0], request, {pair.side(0).sge(0, bytes)}), PostResult::kOk);
+    pair.run(20);
+    std::vector<uint64_t> out;
+    for (const fabric::DmaRequest& one : pair.trace(0).requests()) {
+      if (one.kind == fabric::DmaKind::kWrite && one.bytes > sizeof(uint64_t)) out.push_back(one.bytes);
+    }
+    EXPECT_EQ(pair.side(1).bytes_at(2048, bytes), pair.side(0).bytes_at(0, bytes));
+    EXPECT_EQ(pair.take_completions(0).size(), 1U);
+    const auto received = pair.take_completions(1);
+    EXPECT_EQ(received.size(), 1U);
+    for (const WorkCompletion& entry : received) EXPECT_EQ(entry.byte_count, bytes);
+    return out;
+  }
+  using Slots = std::vector<uint64_t>;
+
+  DirectPair pair{{.traced = true}};  // slots of 256 bytes
+  std::array<QueuePair*, 2> qps{};
+};
+
+TEST_F(ShortSends, a_plain_send_that_fits_has_a_short_header) {
+  EXPECT_EQ(slots_of({}, 8), Slots{kSlotHead + kShortSendBytes + 8});
+  EXPECT_EQ(slots_of({}, 220), Slots{kSlotHead + kShortSendBytes + 220});
+  EXPECT_EQ(slots_of({}, 221), (Slots{256, kSlotHead + kWindowRecordBytes + 29})) << "in parts";
+  EXPECT_EQ(slots_of({.opcode = SendOpcode::kSendWithImm}, 8), Slots{kSlotHead + kWindowRecordBytes + 8});
+}
+
+TEST_F(ShortSends, a_peer_that_does_not_take_them_gets_none) {
+  const uint32_t to = pair.side(0).adapter->qpn(*qps[0]).value();
+  const uint32_t from = pair.side(1).adapter->qpn(*qps[1]).value();
+  const auto ready = encode_window_record(
+      {.kind = WindowRecordKind::kReady, .code = kGrantWrite, .sender_life = 1, .receiver_life = 1});
+  ASSERT_EQ(pair.end(1).send(to, from, ready, 0), fabric::FifoPost::kOk);
+  pair.end(1).flush();
+  pair.run(2);
+  EXPECT_EQ(slots_of({}, 8), Slots{kSlotHead + kWindowRecordBytes + 8});
+}
+
+/// A segment is looked up when its request begins. A region that ends later must not be read by that look-up.
+TEST(DirectRegions, a_send_whose_region_ends_while_it_waits_for_room_fails) {
+  DirectPair pair;
+  const auto qps = pair.connect({}, {});
+  pair.run(20);
+  auto& regions = pair.side(0).adapter->memory().regions;
+  const MemoryRegion region =
+      regions.reg_mr(pair.side(0).pd, pair.side(0).memory, Access::kLocalWrite).value();
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 8192)}), PostResult::kOk);
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {{.addr = region.addr, .length = 8192, .lkey = region.lkey}}),
+            PostResult::kOk);
+  pair.run_one(0);  // fills the FIFO
+  ASSERT_TRUE(regions.dereg_mr(region.lkey).ok());
+  pair.run(20);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kLocalProtection);
+}
+
+TEST(DirectRegions, a_receive_whose_region_has_ended_fails_although_an_earlier_one_used_it) {
+  DirectPair pair;
+  const auto qps = pair.connect({}, {});
+  pair.run(20);
+  auto& regions = pair.side(1).adapter->memory().regions;
+  const MemoryRegion region =
+      regions.reg_mr(pair.side(1).pd, pair.side(1).memory, Access::kLocalWrite).value();
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {{.addr = region.addr, .length = 64, .lkey = region.lkey}}),
+              PostResult::kOk);
+  }
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(pair.take_completions(1).size(), 1U);
+  ASSERT_TRUE(regions.dereg_mr(region.lkey).ok());
+  ASSERT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(20);
+  const auto received = pair.take_completions(1);
+  ASSERT_EQ(received.size(), 1U);
+  EXPECT_EQ(received[0].status, WcStatus::kLocalProtection);
+}
+
+}  // namespace
+}  // namespace weft::test
