@@ -74,6 +74,86 @@ TEST_F(CommandLimits, retries_are_three_bits) {
   }
 }
 
+TEST_F(CommandLimits, an_ack_timeout_is_five_bits) {
+  listen(10);
+  const uint32_t id = ask(1);
+  for (const auto& [wanted, kept] : {std::pair{31, 31}, std::pair{33, 1}}) {
+    const auto value = static_cast<uint8_t>(wanted);
+    rdma_ucm_set_option body{};
+    body.optval = Node::at(&value);
+    body.id = id;
+    body.level = RDMA_OPTION_ID;
+    body.optname = RDMA_OPTION_ID_ACK_TIMEOUT;
+    body.optlen = sizeof value;
+    ASSERT_EQ(a.command(RDMA_USER_CM_CMD_SET_OPTION, body), 0);
+    EXPECT_EQ(a.qp_attr(id, IBV_QPS_RTS).timeout, kept);
+  }
+}
+
+TEST_F(CommandLimits, who_serves_no_reads_lets_nobody_read) {
+  listen(10);
+  rdma_ucm_conn_param with = Node::param(0x111);
+  with.initiator_depth = 0;
+  static_cast<void>(ask(1, with));
+  EXPECT_EQ(b.qp_attr(b.event().id, IBV_QPS_INIT).qp_access_flags, uint32_t{IBV_ACCESS_REMOTE_WRITE});
+  with.initiator_depth = 1;
+  static_cast<void>(ask(2, with));
+  EXPECT_NE(b.qp_attr(b.event().id, IBV_QPS_INIT).qp_access_flags & IBV_ACCESS_REMOTE_READ, 0U);
+}
+
+TEST_F(CommandLimits, an_identifier_with_an_address_may_begin_to_share_it_and_not_stop) {
+  const uint32_t id = a.create(1);
+  ASSERT_EQ(a.bind(id, {.family = 4, .port = 4000}), 0);
+  EXPECT_EQ(a.set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+  EXPECT_EQ(a.set_option(id, RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);
+  ASSERT_EQ(a.listen(id), 0);
+  EXPECT_EQ(a.set_option(id, RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
+}
+
+TEST_F(CommandLimits, an_address_that_was_not_found_can_be_asked_for_again) {
+  listen(10);
+  client = a.create(0xA0);
+  ASSERT_EQ(a.resolve(client, make_ipv4(0x0A0000FE, 5000)), 0);
+  network.run(3s);
+  ASSERT_EQ(a.event().event, number(CmEvent::kAddressError));
+  IpAddress address = b.own(4);
+  address.port = 5000;
+  ASSERT_EQ(a.resolve(client, address), 0);
+  network.run(100ms);
+  EXPECT_EQ(a.event().event, number(CmEvent::kAddressResolved));
+}
+
+TEST_F(CommandLimits, the_port_that_was_chosen_is_told_and_given_back) {
+  listen(10);
+  IpAddress address = b.own(4);
+  address.port = 5000;
+  client = a.create(0xA0);
+  ASSERT_EQ(a.resolve(client, address), 0);
+  const IpAddress chosen = from_sockaddr(a.query(client).src_addr);
+  EXPECT_NE(chosen.port, 0);
+  EXPECT_TRUE(a.endnode.ids().is_bound(RDMA_PS_TCP, chosen));
+  a.destroy(client);
+  EXPECT_FALSE(a.endnode.ids().is_bound(RDMA_PS_TCP, chosen));
+}
+
+TEST_F(CommandLimits, a_group_is_joined_with_the_flags_that_there_are) {
+  client = a.create(0xA0, RDMA_PS_UDP);
+  const IpAddress group = make_ipv4(0xEF010203);
+  ASSERT_EQ(a.resolve(client, group), 0);
+  rdma_ucm_create_id_resp made{};
+  rdma_ucm_join_mcast body{};
+  body.response = Node::at(&made);
+  const sockaddr_in6 to = to_sockaddr(group);
+  std::memcpy(&body.addr, &to, sizeof to);
+  body.id = client;
+  for (const uint16_t flags : {RDMA_MC_JOIN_FLAG_FULLMEMBER, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER}) {
+    body.join_flags = flags;
+    EXPECT_EQ(a.command(RDMA_USER_CM_CMD_JOIN_MCAST, body), 0);
+  }
+  body.join_flags = RDMA_MC_JOIN_FLAG_RESERVED;
+  EXPECT_EQ(a.command(RDMA_USER_CM_CMD_JOIN_MCAST, body), EINVAL);
+}
+
 /// Each side may start as many reads as it wants, but at most as many as the other side serves.
 TEST_F(CommandLimits, the_read_depth_is_the_smaller_of_one_sides_wish_and_the_others_resources) {
   listen(10);

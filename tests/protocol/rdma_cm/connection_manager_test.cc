@@ -478,8 +478,30 @@ TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_
                                 .service_timeout = 31}});
   network.run(10ms);
   const CmTimes times;
-  EXPECT_GE(a.manager.deadline(), asked + times.patience);
+  EXPECT_GE(a.manager.deadline(), asked + times.patience + times.response);
   EXPECT_LE(a.manager.deadline(), asked + times.patience + 1s);
+}
+
+TEST_F(ConnectionManagerTest, a_reply_that_comes_again_is_answered_again) {
+  network.lose_next = {CmAttribute::kRtu};
+  establish();
+  EXPECT_EQ(a.count(CmCounter::kAnsweredAgain), 1U);
+  EXPECT_EQ(a.count(CmCounter::kWrongState), 0U);
+  end();
+}
+
+TEST_F(ConnectionManagerTest, a_question_for_a_datagram_service_is_forgotten_when_its_user_has_gone) {
+  b.answers = false;
+  a.ask_for_service(b.lid());
+  network.run(10ms);
+  ASSERT_NE(b.passive, nullptr);
+  b.manager.destroy(network.clock.now(), *std::exchange(b.passive, nullptr));
+  network.run(10ms);
+  EXPECT_EQ(a.events, Events{CmEventKind::kSidrReply});
+  EXPECT_EQ(b.manager.connections(), 1U) << "it answers once more if the question comes again";
+  network.run(10s);
+  EXPECT_EQ(b.manager.connections(), 0U);
+  end();
 }
 
 TEST_F(ConnectionManagerTest, the_end_of_a_peer_that_sent_an_mra_is_noticed) {

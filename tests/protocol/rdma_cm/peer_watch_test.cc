@@ -106,6 +106,16 @@ TEST_F(PeerWatchTest, a_peer_unknown_to_the_kernel_may_be_silent_for_ten_seconds
   EXPECT_EQ(a.count(PeerCounter::kSilent), 1U);
 }
 
+TEST_F(PeerWatchTest, a_silent_peer_is_asked_as_often_as_the_limit_says) {
+  ASSERT_TRUE(a.watch.begin(b.lid()));
+  network.run(5100ms);
+  b.stopped = true;
+  const uint64_t before = a.count(PeerCounter::kAsked);
+  network.run(20s);
+  EXPECT_EQ(a.gone, std::vector<Lid>{b.lid()});
+  EXPECT_EQ(a.count(PeerCounter::kAsked) - before, PeerWatch::kUnansweredMax);
+}
+
 TEST_F(PeerWatchTest, another_process_has_the_lid) {
   ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);

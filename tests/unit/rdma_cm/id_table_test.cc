@@ -93,6 +93,28 @@ TEST_F(Identifiers, a_port_is_free_for_a_second_life) {
   EXPECT_EQ(table.bind(second, kAny4), 0);
 }
 
+TEST_F(Identifiers, a_port_is_shared_by_those_that_want_it) {
+  CmId& first = make();
+  CmId& second = make();
+  first.reuse_address = true;
+  ASSERT_EQ(table.bind(first, kAny4), 0);
+  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE) << "the second one does not";
+  first.reuse_address = false;
+  second.reuse_address = true;
+  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE) << "the first one does not";
+  first.reuse_address = true;
+  EXPECT_EQ(table.bind(second, kAny4), 0);
+}
+
+TEST_F(Identifiers, of_several_at_a_port_the_one_that_listens_is_named) {
+  CmId& idle = make(make_ipv4(0x0A000001, 80));
+  idle.state = IdState::kBound;
+  EXPECT_EQ(table.at_port(kSpace, 80), &idle);
+  const CmId& listens = make(make_ipv4(0x0A000002, 80));
+  EXPECT_EQ(table.at_port(kSpace, 80), &listens);
+  EXPECT_EQ(table.at_port(kSpace, 81), nullptr);
+}
+
 TEST_F(Identifiers, a_port_that_one_address_has_is_not_free_for_every_address) {
   static_cast<void>(make(make_ipv4(0x0A000001, 80)));
   CmId& second = make();
