@@ -178,6 +178,22 @@ TEST_F(DirectFaults, failed_dma_is_the_failure_of_a_send) {
   EXPECT_EQ(reports[0].reason, Reason::kWindowFailed);
 }
 
+/// The QP has two retries.
+TEST_F(DirectFaults, a_write_moves_again_as_often_as_the_queue_pair_says) {
+  set({.kind = FaultKind::kFailDma, .limit = 2});
+  pair.side(0).fill(0, 64, 5);
+  post(0, remote(SendOpcode::kRdmaWrite, 512), 64);
+  pair.run(20);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kSuccess});
+  EXPECT_EQ(pair.side(1).bytes_at(512, 64), pair.side(0).bytes_at(0, 64));
+  EXPECT_EQ(faults.rules()[0].struck, 2U);
+  (void)faults.remove(0);
+  set({.kind = FaultKind::kFailDma, .limit = 3});
+  post(0, remote(SendOpcode::kRdmaWrite, 512), 64);
+  pair.run(20);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
+}
+
 TEST_F(DirectFaults, an_acknowledgement_whose_dma_fails_is_sent_again) {
   ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .limit = 1}, pair.clock.now()).ok());
   ASSERT_TRUE(pair.end(1).strike(faults));
@@ -264,6 +280,16 @@ TEST(WindowFaultRules, what_means_nothing_for_a_window_is_refused) {
   EXPECT_FALSE(faults.add({.kind = FaultKind::kCut}, Instant(1s)).ok());
   EXPECT_FALSE(faults.remove(99));
   EXPECT_TRUE(faults.remove(3));
+}
+
+TEST(WindowFaultRules, a_fault_that_lasts_ends_at_its_end) {
+  WindowFaults faults;
+  const Instant begun(1s);
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kCut, .lasts = 10ms}, begun).ok());
+  EXPECT_EQ(faults.next_change(begun), begun + 10ms);
+  EXPECT_TRUE(faults.cuts(begun + 10ms - 1ns));
+  EXPECT_FALSE(faults.cuts(begun + 10ms));
+  EXPECT_EQ(faults.next_change(begun + 10ms), kNever);
 }
 
 }  // namespace

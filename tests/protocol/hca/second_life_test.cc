@@ -117,6 +117,16 @@ TEST_F(SecondLife, a_completion_queue_takes_all_its_notifications_along) {
   }
 }
 
+TEST_F(SecondLife, acknowledging_more_events_than_there_were_does_no_harm) {
+  for (int life = 0; life < 2; ++life) {
+    const Told told = make_told();
+    hca::Cq* cq = nullptr;
+    ASSERT_EQ(b().channel->get_event(cq), Answer::kOk);
+    cq->ack_events(3);
+    end(told);
+  }
+}
+
 TEST_F(SecondLife, a_post_answers_why_it_was_refused) {
   EXPECT_EQ(a().send(*a().make_qp(), 1), Answer::kBadState) << "it is not up";
 }

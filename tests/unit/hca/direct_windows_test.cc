@@ -157,6 +157,7 @@ TEST_F(Meeting, a_fault_that_is_ordered_at_the_door_strikes_all_windows_also_lat
   EXPECT_NE(order({.action = WindowOrderAction::kAdd, .rule = {.kind = FaultKind::kCorrupt}}).error, "");
   EXPECT_NE(order({.action = WindowOrderAction::kClear, .id = 9}).error, "");
   EXPECT_TRUE(order({.action = WindowOrderAction::kClear, .id = 0}).rules.empty());
+  EXPECT_EQ(order({.action = WindowOrderAction::kClear, .id = 0}).error, "") << "none is left: no error";
 }
 
 TEST_F(Meeting, claims_of_both_sides_at_once_make_one_window) {
@@ -306,6 +307,20 @@ TEST(DirectLimits, a_process_takes_no_more_windows_than_it_may_have) {
   }
   EXPECT_EQ(arrived, 2U);
   EXPECT_EQ(refused, 2U);
+}
+
+TEST(DirectLimits, a_process_claims_no_more_windows_than_it_may_have) {
+  const TempDir dir;
+  ManualClock clock;
+  Owner own(hca::DirectWindowsConfig{.directory = dir.path() + "/direct", .windows_max = 2}, 3);
+  own.step(clock.now());
+  DirectPath* first = own.windows.claim(Lid(5));
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(own.windows.claim(Lid(6)), nullptr);
+  EXPECT_EQ(own.windows.claim(Lid(7)), nullptr);
+  own.windows.release(*first);
+  EXPECT_NE(own.windows.claim(Lid(7)), nullptr) << "a place was given back";
+  EXPECT_EQ(own.windows.claim(Lid(8)), nullptr);
 }
 
 // ---- in a file --------------------

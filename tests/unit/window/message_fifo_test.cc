@@ -152,6 +152,32 @@ TEST_F(MessageFifo, a_failed_slot_fails_its_record_alone) {
   EXPECT_FALSE(sender.broken());
 }
 
+TEST_F(MessageFifo, a_slot_is_written_again_as_often_as_the_limit_says) {
+  window.set_faults(0, {.fail_ppm = 1'000'000});
+  ASSERT_EQ(send("lost", 1), FifoPost::kOk);
+  window.end(0).flush();
+  for (uint32_t failed = 1; failed <= kFifoDmaTries; ++failed) {
+    std::array<DmaCompletion, 1> done;
+    ASSERT_EQ(window.end(0).completions(done), 1U);
+    ASSERT_EQ(done[0].status, DmaStatus::kFailed);
+    if (failed == kFifoDmaTries) window.set_faults(0, {});
+    sender.complete(done[0].token, done[0].status, clock.now());
+  }
+  EXPECT_FALSE(sender.broken());
+  ASSERT_EQ(send("kept", 2), FifoPost::kOk);
+  run(3);
+  EXPECT_EQ(take(), "kept");
+}
+
+/// A receiver that has seen a quarter of its slots filled tells the sender of each place that becomes free.
+TEST_F(MessageFifo, one_record_in_four_slots_is_told_of_when_it_was_taken) {
+  ASSERT_EQ(send("x", 1), FifoPost::kOk);
+  run(3);
+  FifoRecord record;
+  ASSERT_EQ(receiver.take(record), FifoTake::kRecord);
+  EXPECT_TRUE(receiver.release());
+}
+
 TEST_F(MessageFifo, dma_that_keeps_failing_breaks_it_and_fails_every_record) {
   window.set_faults(0, {.fail_ppm = 1'000'000});
   ASSERT_EQ(send("a", 1), FifoPost::kOk);

@@ -293,6 +293,24 @@ TEST_F(PeerTableTest, a_wrong_record_is_given_time_then_refused) {
   EXPECT_FALSE(table.ready());
 }
 
+/// Each time that it is wrong begins anew.
+TEST_F(PeerTableTest, a_record_that_was_mended_is_given_time_again) {
+  ready();
+  for (uint64_t life = 1; life <= 3; ++life) {
+    forge(8, own.generation() + 2 * life);
+    forge(4, uint16_t{2});
+    table.look();
+    run(60, 1ms);
+    ASSERT_FALSE(table.faulty()) << life;
+    EXPECT_NE(table.anchor().generation, own.generation() + 2 * life);
+    forge(4, uint16_t{1});
+    run(5, 1ms);
+    ASSERT_TRUE(table.ready()) << life;
+    EXPECT_EQ(table.anchor().generation, own.generation() + 2 * life);
+    run(100, 1ms);
+  }
+}
+
 TEST_F(PeerTableTest, a_torn_record_is_read_again) {
   store_be(owned(kAnchorPlace + 60), uint32_t{1});
   own.open(false);
@@ -405,6 +423,19 @@ TEST_F(PeerTableTest, dma_that_fails_ten_times_gives_the_window_up) {
   run(2, 100us);
   EXPECT_TRUE(table.faulty());
   EXPECT_EQ(table.fault().dma, DmaStatus::kFailed);
+}
+
+TEST_F(PeerTableTest, dma_that_succeeds_gives_the_tries_back) {
+  own.open(false);
+  for (uint32_t life = 1; life <= 3; ++life) {
+    window.set_faults(1, {.fail_ppm = 1'000'000});
+    ASSERT_EQ(own.publish({0x1000, 1, kTableRead, life}), PublishResult::kOk);
+    run(8, 100us);
+    ASSERT_FALSE(table.faulty()) << life;
+    window.set_faults(1, {});
+    run(10, 100us);
+    ASSERT_EQ(table.entries().size(), life);
+  }
 }
 
 TEST_F(PeerTableTest, random_faults_never_grant_what_is_withdrawn) {
