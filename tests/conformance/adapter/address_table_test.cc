@@ -185,6 +185,10 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
   EXPECT_FALSE(table_.regions.share_mr(kPd, read_only.lkey, Access::kLocalWrite).ok());
   EXPECT_TRUE(table_.regions.share_mr(kPd, read_only.lkey, Access::kNone).ok());
   EXPECT_FALSE(table_.regions.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
+  const MemoryRegion unreadable =
+      table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNoLocalRead).value();
+  EXPECT_FALSE(table_.regions.share_mr(kPd, unreadable.lkey, Access::kNone).ok());
+  EXPECT_TRUE(table_.regions.share_mr(kPd, unreadable.lkey, Access::kNoLocalRead).ok());
 }
 
 /// The memory side of registration by work request: reserve an entry, stage memory for it, fill it, use it.

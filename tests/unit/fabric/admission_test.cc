@@ -89,5 +89,14 @@ TEST(AdmissionRefusals, a_good_hello_is_welcome) {
   EXPECT_EQ(gate.admission.counters().get(AdmissionCounter::kWelcomed), 1U);
 }
 
+TEST(AdmissionCheck, spare_ports_may_have_the_last_lids) {
+  SpareConfig spare{.ports = 4};
+  const uint32_t lids = spare.lid_count();
+  spare.first_lid = Lid(static_cast<uint16_t>(kLidMax - lids + 1));
+  EXPECT_TRUE(Admission::check({}, 4, spare).ok());
+  spare.first_lid = Lid(static_cast<uint16_t>(kLidMax - lids + 2));
+  EXPECT_FALSE(Admission::check({}, 4, spare).ok());
+}
+
 }  // namespace
 }  // namespace weft::test

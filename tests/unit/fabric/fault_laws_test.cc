@@ -216,6 +216,32 @@ TEST_F(FaultLaws, the_queue_in_front_of_a_rate_is_short) {
   expect_all_credit(0);
 }
 
+/// The second cell comes when the link is at rest, and before the time of the first one has passed.
+TEST_F(FaultLaws, a_cell_takes_its_time_though_none_waits_behind_it) {
+  set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
+  ASSERT_TRUE(send(0, 1));
+  fabric_.run(10, 10us);
+  ASSERT_EQ(fabric_.received[1].size(), 1U);
+  ASSERT_TRUE(send(0, 1));
+  fabric_.run(80, 10us);
+  EXPECT_EQ(fabric_.received[1].size(), 1U);
+  fabric_.run(20, 10us);
+  EXPECT_EQ(fabric_.received[1].size(), 2U);
+}
+
+TEST_F(FaultLaws, senders_take_turns_on_a_link_with_a_rate) {
+  set({.kind = FaultKind::kRate, .port = 2, .direction = FaultDirection::kTo, .cells_per_second = 1000});
+  for (const uint32_t from : {0U, 2U}) {
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(send(from, 1));
+  }
+  fabric_.run(400, 100us);
+  ASSERT_EQ(fabric_.received[1].size(), 12U);
+  uint32_t of_second = 0;
+  for (size_t i = 0; i < 8; ++i) of_second += cell_number(fabric_.received[1][i]) >= 6 ? 1U : 0U;
+  EXPECT_GE(of_second, 3U) << "of the first eight";
+  EXPECT_LE(of_second, 5U) << "of the first eight";
+}
+
 TEST_F(FaultLaws, cells_of_a_rate_that_ends_go_at_once_in_order) {
   const uint32_t id = set({.kind = FaultKind::kRate, .port = kFaultEveryPort, .cells_per_second = 10});
   for (int i = 0; i < 14; ++i) ASSERT_TRUE(send(0, 1));
