@@ -110,6 +110,15 @@ TEST(Acceptor, a_repeated_request_gets_the_same_answer_and_no_second_session) {
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRepeated), 1U);
 }
 
+TEST(Acceptor, frames_may_be_as_long_as_the_largest_element) {
+  for (const uint32_t more : {0U, 1U}) {
+    ScriptedHost host(unit_config());
+    host.offer.frame_bytes_max = kPoolElementBytesMax + more;
+    EXPECT_EQ(host.connect(), more == 0);
+    EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedFrameBytes), more);
+  }
+}
+
 TEST(Acceptor, a_host_that_comes_back_ends_its_old_session) {
   ScriptedHost host(unit_config());
   ASSERT_TRUE(host.connect());

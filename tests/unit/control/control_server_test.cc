@@ -114,14 +114,17 @@ TEST_F(ControlServerTest, malformed_is_counted_and_harmless) {
   const std::vector<std::byte> question = encode_control_request({});
   zmq_send(socket, "x", 1, ZMQ_SNDMORE);  // a part that should be empty
   zmq_send(socket, question.data(), question.size(), 0);
+  zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+  zmq_send(socket, question.data(), question.size(), ZMQ_SNDMORE);
+  zmq_send(socket, "x", 1, 0);  // a part too many
   ControlClient client;
-  for (int i = 0; i < 5'000 && server_->counters().get(ControlCounter::kMalformed) < 3; ++i)
+  for (int i = 0; i < 5'000 && server_->counters().get(ControlCounter::kMalformed) < 4; ++i)
     std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(client.ask(path_, {}, 5s).ok());
   zmq_close(socket);
   zmq_ctx_term(context);
   stop();
-  EXPECT_EQ(server_->counters().get(ControlCounter::kMalformed), 3U);
+  EXPECT_EQ(server_->counters().get(ControlCounter::kMalformed), 4U);
 }
 
 TEST_F(ControlServerTest, a_client_that_reads_nothing_loses_its_own_replies_only) {

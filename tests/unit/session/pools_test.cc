@@ -137,6 +137,30 @@ TEST(RemotePools, a_renewal_goes_as_far_as_what_was_used) {
 }
 
 /// One less, exactly as much, one more; and a pool that was removed makes room for one of its size.
+TEST(RemotePools, of_equal_pools_the_first_learnt_is_used_first) {
+  RemotePools pools(8, 1000);
+  for (const uint32_t reference : {0U, 256U, 512U})
+    ASSERT_EQ(pools.add(advert(reference, 1, 512)), RemotePoolFault::kNone);
+  for (const uint32_t reference : {0U, 256U, 512U}) {
+    RemoteElement out;
+    ASSERT_TRUE(pools.take(100, out));
+    EXPECT_EQ(out.pool, reference);
+  }
+}
+
+TEST(RemotePools, a_class_is_low_when_less_than_a_quarter_is_free) {
+  RemotePools pools(8, 1000);
+  ASSERT_EQ(pools.add(advert(0, 8, 512)), RemotePoolFault::kNone);
+  RemoteElement element;
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(pools.take(100, element));
+  BufferRecvPoolGet wish;
+  EXPECT_FALSE(pools.running_low(wish)) << "two of eight are free";
+  ASSERT_TRUE(pools.take(100, element));
+  ASSERT_TRUE(pools.running_low(wish));
+  EXPECT_EQ(wish.packet_bytes, 512U);
+  EXPECT_EQ(wish.packets, 8U);
+}
+
 TEST(RemotePools, limits_are_of_exact_size_and_removed_pools_give_back) {
   RemotePools pools(2, 10);
   ASSERT_EQ(pools.add(advert(0, 6, 64)), RemotePoolFault::kNone);
