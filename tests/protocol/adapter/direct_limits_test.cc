@@ -1,5 +1,5 @@
-// Limits of RC over a memory window: how often a receiver that is not ready is asked again, and what follows a
-// turn that took as many records as it may.
+// Limits of RC over a memory window: how often a receiver that is not ready is asked again, and what follows
+// a turn that took as many records as it may.
 #include <gtest/gtest.h>
 
 #include "tests/support/direct_pair.h"
