@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "fabric/link/link_handshake.h"
 #include "tests/unit/verbs/contracts_fixture.h"
@@ -49,7 +50,10 @@ TEST_F(ExactLimits, an_alternate_timeout_is_a_code_of_five_bits) {
   attr.alt_port_num = 1;
   attr.path_mig_state = IBV_MIG_REARM;
   attr.alt_timeout = 32;
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), EINVAL);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("alt_timeout must be a code of 5 bits, 0 to 31, and is 32"), std::string::npos) << said;
   attr.alt_timeout = 31;
   ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
   ibv_qp_attr now{};
