@@ -177,7 +177,8 @@ class DirectTest(ProgramCase):
                 code, out, err = self.weft("run", "--direct-file", form, "--", "echo", "started")
                 self.assertEqual((code, out), (2, ""))
                 self.assertIn("must be PATH:SIDE, and the side is 0 or 1", err)
-        (self.path / "shared").touch(mode=0o644)
+        (self.path / "shared").touch()
+        (self.path / "shared").chmod(0o644)
         for file, why in (("nosuch/x", "cannot open"), (".", "cannot open"), ("shared", "may be used by others: chmod 0600")):
             with self.subTest(file=file):
                 code, out, err = self.weft("run", "--direct-file", f"{self.path}/{file}:0", "--", "echo", "started")
