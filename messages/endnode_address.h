@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "messages/ids.h"
 
@@ -14,5 +15,9 @@ inline constexpr uint32_t kEndnodeIpv4Network = 0x0A57'0000;  // 10.87.0.0/16
 [[nodiscard]] constexpr uint32_t endnode_ipv4(Lid lid) noexcept {
   return kEndnodeIpv4Network | lid.value();
 }
+
+/// The mistake in a list of addresses that a user chose, separated by commas; empty when there is none. The
+/// addresses of LIDs, in 10.87.0.0/16 and fd57:4546:5400::/48, cannot be chosen.
+[[nodiscard]] std::string address_list_fault(const std::string& list);
 
 }  // namespace weft

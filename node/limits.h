@@ -10,6 +10,8 @@ namespace weft::node {
 
 /// For names of nodes and fabrics: the longest path, DIR/NAME.stats, still fits a socket address.
 inline constexpr size_t kNodeNameBytesMax = 31;
+/// For names of programs (WEFT_NODE, weft run --node), which have no sockets.
+inline constexpr size_t kProgramNameBytesMax = 64;
 /// Linux: IFNAMSIZ without the terminator.
 inline constexpr size_t kInterfaceNameBytesMax = 15;
 /// For sockets: sun_path less its terminator and room for a suffix of ours.

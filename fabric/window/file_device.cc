@@ -199,9 +199,6 @@ class FileDevice final : public DmaDevice {
 Result<size_t> prepare_file(int fd, const FileDeviceConfig& config) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return errno_error("cannot look at " + config.path, errno);
-  if ((info.st_mode & 077) != 0) {
-    return Error{fmt::format("{} may be used by others: chmod 0600 {}", config.path, config.path)};
-  }
   const size_t bytes = info.st_size == 0 ? config.file_bytes : static_cast<size_t>(info.st_size);
   if (config.file_bytes != 0 && bytes != config.file_bytes) {
     return Error{fmt::format("{} has {} bytes and should have {}: remove it, or give its size", config.path,
@@ -225,13 +222,22 @@ size_t window_bytes_of_file(size_t file_bytes) noexcept {
   return half <= kWindowControlBytes ? 0 : half - kWindowControlBytes;
 }
 
+Result<UniqueFd> open_window_file(const std::string& path, bool may_make) {
+  UniqueFd fd = open_own_file(AT_FDCWD, path, O_RDWR | O_CLOEXEC | (may_make ? O_CREAT : 0));
+  struct stat info {};
+  if (!fd.valid() || fstat(fd.get(), &info) != 0)
+    return errno_error("cannot open " + path + ": it must be a regular file of this user", errno);
+  if ((info.st_mode & 077) != 0) {
+    return Error{fmt::format("{} may be used by others: chmod 0600 {}", path, path)};
+  }
+  return fd;
+}
+
 Result<std::unique_ptr<DmaDevice>> make_file_device(const FileDeviceConfig& config, RandomSource& random) {
   if (config.side > 1) return Error{fmt::format("side {} of a window: give 0 or 1", config.side)};
-  const int make = config.file_bytes == 0 ? 0 : O_CREAT;
-  UniqueFd fd = open_own_file(AT_FDCWD, config.path, O_RDWR | O_CLOEXEC | make);
-  if (!fd.valid()) {
-    return errno_error("cannot open " + config.path + ": it must be a regular file of this user", errno);
-  }
+  Result<UniqueFd> opened = open_window_file(config.path, config.file_bytes != 0);
+  if (!opened) return opened.error();
+  UniqueFd fd = std::move(*opened);
   if (config.locks) {
     struct flock lock = side_lock(config.side);
     if (fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {

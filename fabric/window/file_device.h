@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/rng.h"
+#include "base/unique_fd.h"
 #include "fabric/window/device.h"
 
 namespace weft::fabric {
@@ -28,6 +29,9 @@ struct FileDeviceConfig {
 
 /// Bytes of window memory per side of a file of `file_bytes`; 0 when it is too small.
 [[nodiscard]] size_t window_bytes_of_file(size_t file_bytes) noexcept;
+
+/// Opens a regular file that only this user may use; with `may_make` a missing one is made.
+Result<UniqueFd> open_window_file(const std::string& path, bool may_make);
 
 /// Threads: see DmaDevice. Set-up refuses, with the reason, a file that others may change, that belongs to
 /// another user, is too small, or whose side is taken.

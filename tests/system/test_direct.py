@@ -168,8 +168,22 @@ class DirectTest(ProgramCase):
         harness.wait_for(lambda: self.ways("alice", "bob") == ["switch"] * 2, "both to use the switch")
         self.environment["WEFT_DEBUG"] = "verbs"
         code, out, err = self.weft("run", "--direct-file", file, "--", "ibv_devinfo")
-        self.assertNotEqual(code, 0, out)
+        self.assertEqual(code, 2, out)
         self.assertIn("must be PATH:SIDE", err)
+
+    def test_a_file_that_cannot_be_used_is_refused_before_the_program_starts(self):
+        for form in (f"{self.path}/w:7", f"{self.path}/w", ":0", f"{self.path}/w:"):
+            with self.subTest(form=form):
+                code, out, err = self.weft("run", "--direct-file", form, "--", "echo", "started")
+                self.assertEqual((code, out), (2, ""))
+                self.assertIn("must be PATH:SIDE, and the side is 0 or 1", err)
+        (self.path / "shared").touch()
+        (self.path / "shared").chmod(0o644)
+        for file, why in (("nosuch/x", "cannot open"), (".", "cannot open"), ("shared", "may be used by others: chmod 0600")):
+            with self.subTest(file=file):
+                code, out, err = self.weft("run", "--direct-file", f"{self.path}/{file}:0", "--", "echo", "started")
+                self.assertEqual((code, out), (125, ""))
+                self.assertRegex(err, f"^weft run: --direct-file: .*{why}.*\n$")
 
     def test_programs_of_perftest_move_their_data_through_windows(self):
         for program, *words in (("ib_write_lat", "-n", "500"), ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "500"),

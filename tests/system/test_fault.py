@@ -103,18 +103,30 @@ class FaultTest(FaultCommands, WeftCase):
             time.sleep(0.05)
         self.assertNotIn(self.pid("u1"), (None, before))
 
+    def test_clear_continues_what_is_frozen(self):
+        """Also a switch, which answers no command meanwhile."""
+        for name in ("u1", "s1"):
+            self.assertIn(f"{name}: frozen; weft fault clear continues it", self.fault(name, "freeze"))
+        code, _, errors = self.weft("fault", "list")
+        self.assertEqual(code, 1)
+        self.assertIn("switch 's1' is frozen and cannot answer; weft fault clear continues it", errors)
+        self.assertEqual(sorted(self.fault("clear").splitlines()), ["s1: continues", "u1: continues"])
+        self.assertEqual(self.traffic(), 0)
+
     def pid(self, name):
         nodes = json.loads(self.weft("status", "--json")[1])["nodes"]
         return next((node.get("pid") for node in nodes if node["name"] == name), None)
 
     def test_wrong_words_say_what_is_right(self):
-        for words, hint in ((("h2", "drop"), "known:"), (("h1", "dorp"), "did you mean 'drop'"), (("h1", "delay"), "2ms"),
-                            (("clear", "s9:1"), "no switch"), (("clear", "s1:99"), "no fault")):
+        for words, wanted, hint in ((("h2", "drop"), 1, "known:"), (("clear", "s9:1"), 1, "no switch"),
+                                    (("clear", "s1:99"), 1, "no fault"), (("h1",), 2, "a kind of fault is missing"),
+                                    (("h1", "dorp"), 2, "did you mean 'drop'"), (("h1", "delay"), 2, "2ms"),
+                                    (("s1", "drop", "--chance", "200%"), 2, "up to 100%"), (("s1", "drop", "--lane", 77), 2, "0..15"),
+                                    (("s1", "drop", "--opcode", "x"), 2, "no operation"), (("h1", "freeze", "--for", 1), 2, "like 5s")):
             with self.subTest(words=words):
                 code, _, errors = self.weft("fault", *words)
-                self.assertEqual(code, 1)
+                self.assertEqual(code, wanted)
                 self.assertIn(hint, errors)
-        self.assertEqual(self.weft("fault", "h1")[0], 2)
 
 
 class TopologyFaultTest(FaultCommands, WeftCase):

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import unittest
@@ -107,6 +108,12 @@ class LimitsTest(WeftCase):
         self.assertRegex(errors, r"has \d+ KiB free, this fabric needs \d+ KiB: make room")
         subprocess.run(["mount", "-o", "remount,size=8192k", self.state], check=True)
         self.assert_starts()
+
+    def test_the_doctor_wants_the_room_that_the_default_fabric_wants(self):
+        self.mount(600)
+        refused = re.search(r"has \d+ KiB free, this fabric needs (\d+) KiB", self.weft("run", "true")[2])
+        self.assertIsNotNone(refused)
+        self.assertRegex(self.weft("doctor")[1], rf"BAD +state directory .* has \d+ KiB free, the default fabric needs {refused[1]} KiB;")
 
     def test_a_disk_that_fills_up_during_a_run(self):
         self.mount(4096)

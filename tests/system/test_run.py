@@ -296,7 +296,40 @@ class RunTest(WeftCase):
         self.assertEqual(self.weft("down")[0], 0)
         self.assertFalse(self.running("t"))
         self.assertIn("/default/", self.weft(*show)[1])
+        self.assertIn("fabric default (built in), launcher", self.weft("status")[1])
         holder.kill()
+
+    def test_of_several_fabrics_that_stay_none_is_joined_by_chance(self):
+        for name in ("one", "two"):
+            file = self.path / f"{name}.toml"
+            file.write_text(f'fabric = "{name}"\n[[switch]]\nname = "s1"\nspare_ports = 2\n')
+            self.assertEqual(self.weft("up", "--detach", file)[0], 0)
+            self.addCleanup(self.weft, "down", "--fabric", name)
+        code, _, err = self.weft("run", "true")
+        self.assertEqual(code, 125)
+        self.assertIn("there are several fabrics; choose with --fabric: one, two", err)
+        self.assertFalse(self.running(), "a third one was started")
+        self.assertEqual(self.weft("run", "--fabric", "two", "true")[0], 0)
+
+    def test_a_wrong_variable_is_named_with_the_right_form(self):
+        if shutil.which("ibv_devinfo") is None:
+            self.skipTest("ibverbs-utils is not installed")
+        keys = "needs keys: set WEFT_CURVE_SECRET and WEFT_CURVE_SERVER, or use weft run --key FILE --switch-key FILE"
+        for words, why in ((["WEFT_IP=x"], "WEFT_IP=x: must be addresses like 10.0.0.7 or fd00::7, separated by commas, not 'x'"),
+                           (["WEFT_IP=10.87.0.9"], "WEFT_IP=10.87.0.9: 10.87.0.9 cannot be chosen"),
+                           (["WEFT_FABRIC=tcp://192.0.2.1:7"], f"WEFT_FABRIC=tcp://192.0.2.1:7 leaves this machine and {keys}"),
+                           (["WEFT_CURVE_SECRET=x"], "WEFT_CURVE_SECRET and WEFT_CURVE_SERVER must be set together")):
+            with self.subTest(words=words):
+                code, _, err = self.weft("run", "env", *words, "WEFT_DEBUG=verbs", "ibv_devinfo")
+                self.assertNotEqual(code, 0)
+                self.assertIn(why, err)
+
+    def test_a_name_may_be_as_long_as_that_of_a_program(self):
+        show = ["sh", "-c", "echo $WEFT_NODE"]
+        self.assertEqual(self.weft("run", "--node", "n" * 64, *show)[1].strip(), "n" * 64)
+        code, _, err = self.weft("run", "--node", "n" * 65, *show)
+        self.assertEqual(code, 125)
+        self.assertIn("use 1 to 64 letters", err)
 
     def test_a_client_waits_for_its_server(self):
         if shutil.which("ibv_rc_pingpong") is None:

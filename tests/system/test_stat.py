@@ -200,6 +200,9 @@ class ProgramStatTest(ProgramCase):
         code, _, errors = self.weft("run", "--ip", "10.0.0.7,hello", "true")
         self.assertEqual(code, 125)
         self.assertIn("not 'hello'", errors)
+        code, _, errors = self.weft("run", "--ip", "10.87.0.9", "true")
+        self.assertEqual(code, 125)
+        self.assertIn("--ip: 10.87.0.9 cannot be chosen", errors)
         self.end(named)
         self.end(holder)
 

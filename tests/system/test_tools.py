@@ -209,6 +209,16 @@ class ToolsTest(WeftCase):
             os.kill(switch, signal.SIGCONT)
         harness.wait_for(lambda: self.weft("status")[0] == 0, "all are ready again")
 
+    def test_traffic_to_a_frozen_unit_ends_and_says_so(self):
+        self.up(ECHO + 'nic = "echo"\n')
+        self.assertEqual(self.weft("traffic", "-n", 100)[0], 0)
+        self.assertEqual(self.weft("fault", "u1", "freeze")[0], 0)
+        code, text, errors = self.weft("traffic", "-n", 100, seconds=40)
+        self.assertEqual((code, text), (1, ""))
+        self.assertRegex(errors, r"^weft traffic: no frame has come back for 10 s, after 0 of \d+; weft stat says what blocks")
+        self.assertEqual(self.weft("fault", "clear")[0], 0)
+        self.assertEqual(self.weft("traffic", "-n", 0)[0], 2, "the form of the number")
+
     def pid_of(self, node):
         _, text, _ = self.weft("status", "--json")
         return next(entry["pid"] for entry in json.loads(text)["nodes"] if entry["name"] == node)

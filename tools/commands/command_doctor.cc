@@ -26,14 +26,16 @@
 #include "fabric/window/process_copy.h"
 #include "tools/commands/command.h"
 #include "tools/launch/child_process.h"
+#include "tools/launch/fabric_setup.h"
 #include "tools/launch/run_environment.h"
+#include "tools/launch/used_fabric.h"
+#include "tools/topology/topology.h"
 
 namespace weft::tools {
 namespace {
 
 /// What a fabric of one switch with 64 spare ports, and a program on each, needs.
 constexpr rlim_t kDescriptorsWanted = 64 + 4 * 65;
-constexpr size_t kStateBytesWanted = 2 * 1024 * 1024;
 constexpr size_t kThreads = 4;
 constexpr size_t kLinkBytes = 4 * 1024 * 1024;
 
@@ -66,11 +68,14 @@ Finding state_directory() {
     return bad(name, fmt::format(
                          "{} is not a directory of yours with mode 0700; chmod 700 it, or set WEFT_STATE_DIR",
                          base));
+  Result<Topology> topology = parse_topology(default_topology(), "(built in)");
+  const uint64_t needed = topology.ok() ? state_bytes_needed(*topology) : 0;
   struct statvfs room {};
-  if (statvfs(base.c_str(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize < kStateBytesWanted)
+  if (statvfs(base.c_str(), &room) == 0 && uint64_t{room.f_bavail} * room.f_frsize < needed)
     return bad(name,
-               fmt::format("{} has {} KiB free, a fabric needs {}; make room or set WEFT_STATE_DIR", base,
-                           uint64_t{room.f_bavail} * room.f_frsize / 1024, kStateBytesWanted / 1024));
+               fmt::format("{} has {} KiB free, the default fabric needs {} KiB; make room or set "
+                           "WEFT_STATE_DIR to another",
+                           base, uint64_t{room.f_bavail} * room.f_frsize / 1024, (needed + 1023) / 1024));
   return good(name, base);
 }
 

@@ -15,6 +15,7 @@
 #include "tools/commands/command.h"
 #include "tools/fault/fault_control.h"
 #include "tools/fault/fault_words.h"
+#include "tools/show/program_list.h"
 
 namespace weft::tools {
 namespace {
@@ -33,12 +34,26 @@ Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
             : fmt::format("node '{}' does not run", order.target)};
   const bool freeze = order.kind == "freeze";
   signal_recorded(process.pid, process.start_ticks, freeze ? SIGSTOP : SIGKILL);
-  print_line(fmt::format("{}: {}", order.target, freeze ? "frozen" : "killed"));
+  const char* struck = freeze ? "frozen" : "killed";
+  print_line(fmt::format("{}: {}{}", order.target, struck,
+                         freeze && order.lasts.empty() ? "; weft fault clear continues it" : ""));
   if (!freeze || order.lasts.empty()) return {};
   std::this_thread::sleep_for(parse_time_span(order.lasts).value_or(0ns));
   signal_recorded(process.pid, process.start_ticks, SIGCONT);
   print_line(fmt::format("{}: continues", order.target));
   return {};
+}
+
+/// Continues the nodes and programs that are stopped. Asks no switch, because a switch may be stopped.
+void continue_all(const StateDir& dir, const RunRecord& record) {
+  std::vector<RecordedProcess> processes = record.processes;
+  for (const ProgramNode& program : running_programs(dir))
+    processes.push_back({program.name, program.program, program.pid, process_start_ticks(program.pid), 0});
+  for (const RecordedProcess& process : processes) {
+    if (!is_running(process.pid, process.start_ticks) || !is_stopped(process.pid)) continue;
+    signal_recorded(process.pid, process.start_ticks, SIGCONT);
+    print_line(fmt::format("{}: continues", process.name));
+  }
 }
 
 /// Rules that this command has set. If one cannot be set, all of them are removed.
@@ -120,6 +135,8 @@ Status run(const std::string& fabric_name, const Arguments& words, FaultOrder or
   Result<StateDir> dir = chosen_fabric(fabric_name);
   if (!dir.ok()) return dir.error();
   FaultControl fabric(std::move(dir).value());
+  const bool clears_all = words[0] == "clear" && words.size() == 1;
+  if (clears_all) continue_all(fabric.dir(), fabric.record());
   if (Status looked = fabric.look(); !looked) return looked;
   if (words[0] == "list") return list_faults(fabric, json);
   if (words[0] == "clear") return clear_faults(fabric, words.size() > 1 ? words[1] : "");
@@ -128,9 +145,6 @@ Status run(const std::string& fabric_name, const Arguments& words, FaultOrder or
   if (words[0] == "script") {
     done = run_script(fabric, words[1], made);
   } else {
-    order.target = words[0];
-    order.kind = words[1];
-    order.value = words.size() > 2 ? words[2] : "";
     done = set_fault(fabric, std::move(order), made);
   }
   if (done.ok()) return done;
@@ -152,11 +166,11 @@ int command_fault(const Arguments& arguments) {
       "Sets faults in a running fabric. TARGET is a node, a program, a switch (one rule for all "
       "cells that it forwards), SWITCH:PORT\nor lid:N. KIND is drop, corrupt, duplicate or "
       "reorder, each with or without a chance like 1%; delay TIME or TIME..TIME; rate\nBITS "
-      "like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND, for each way of each link (cells that "
-      "would wait more than 20 ms are\nlost); cut; flap UP/DOWN; freeze; kill; or fail-dma with or "
-      "without a chance. Without options every cell is\nstruck, both ways, until the fault is cleared "
-      "or its program has ended. delay, cut, flap and fail-dma also strike what a\nprogram moves "
-      "through memory windows (weft run --direct).");
+      "like 10Gbit or 500Mbit/s, or CELLS-PER-SECOND, for each way of each link (cells wait for "
+      "their turn, and none is lost\nunless its queue moves nothing for 2 s); cut; flap UP/DOWN; freeze; "
+      "kill; or fail-dma with or without a chance. Without\noptions every cell is struck, both ways, until "
+      "the fault is cleared or its program has ended. clear also continues what\nfreeze has stopped. delay, "
+      "cut, flap and fail-dma also strike what a program moves through memory windows (weft run\n--direct).");
   line.text("fabric,f", "NAME", fabric, "which fabric, when several run");
   line.text("chance", "PERCENT", order.chance, "strikes this share of the cells, like 1% or 0.01%");
   line.number("every", "N", order.every, 1, UINT32_MAX, "only every N-th cell that matches");
@@ -180,6 +194,12 @@ int command_fault(const Arguments& arguments) {
                       "wrong words after '{}'; the forms are: list, clear [SWITCH:NUMBER], script FILE.toml",
                       words[0])
                 : "a kind of fault is missing");
+  if (!command) {
+    order.target = words[0];
+    order.kind = words[1];
+    order.value = words.size() > 2 ? words[2] : "";
+    if (const Status good = check_order(order); !good) return line.wrong_use(good.error().text);
+  }
   if (words[0] == "script") {
     if (const Result<std::string> text = read_text_file(words[1]); !text.ok())
       return line.wrong_use(text.error().text);

@@ -1,6 +1,5 @@
 // weft run, weft shell: run a program as an endnode. `weft` executes the program in its own process, so
 // signals, exit status and terminal are the program's own.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,13 +7,14 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "base/command_line.h"
 #include "base/environment.h"
 #include "fabric/carrier/curve_keys.h"
+#include "fabric/window/file_device.h"
+#include "messages/endnode_address.h"
 #include "node/limits.h"
 #include "tools/commands/command.h"
 #include "tools/fault/fault_control.h"
@@ -142,15 +142,21 @@ Result<Environment> join_there(const RunOptions& options, const ProgramLibraries
   return out;
 }
 
-/// The first word of a list that is no IP address; empty when all are addresses.
-std::string no_address_in(const std::string& list) {
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) {
-    in6_addr unused{};
-    if (inet_pton(AF_INET, word.c_str(), &unused) != 1 && inet_pton(AF_INET6, word.c_str(), &unused) != 1)
-      return word.empty() ? "," : word;
-  }
-  return {};
+/// Opens the file as the program will, so that an unusable file is a refusal and not a silent way through the
+/// switch.
+Status check_direct_file(const std::string& path_and_side) {
+  if (path_and_side.empty()) return {};
+  const std::string path = path_and_side.substr(0, path_and_side.rfind(':'));
+  const Result<UniqueFd> file = fabric::open_window_file(path, true);
+  return file.ok() ? Status{} : Status{Error{"--direct-file: " + file.error().text}};
+}
+
+/// The mistake in PATH:SIDE; empty when there is none.
+std::string direct_file_fault(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string side = colon == std::string::npos ? std::string() : text.substr(colon + 1);
+  return colon == 0 || (side != "0" && side != "1") ? "must be PATH:SIDE, and the side is 0 or 1"
+                                                    : std::string();
 }
 
 Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
@@ -158,9 +164,9 @@ Status prepare(const char* command, const RunOptions& options, UniqueFd& use) {
   if (!libraries.ok()) return libraries.error();
   if (!options.remote() && (!options.secret_key.empty() || !options.switch_key.empty()))
     return Error{"--key and --switch-key are for --fabric tcp://HOST:PORT"};
-  if (const std::string wrong = no_address_in(options.addresses); !wrong.empty())
-    return Error{
-        fmt::format("--ip takes addresses like 10.0.0.7 or fd00::7, separated by commas, not '{}'", wrong)};
+  if (const std::string wrong = address_list_fault(options.addresses); !wrong.empty())
+    return Error{"--ip: " + wrong};
+  if (Status usable = check_direct_file(options.direct_file); !usable) return usable;
   std::string fabric = options.fabric;
   Result<Environment> environment = options.remote() ? join_there(options, *libraries)
                                                      : join_here(command, options, *libraries, use, fabric);
@@ -231,8 +237,13 @@ void add_options(CommandLine& line, RunOptions& options) {
   line.flag("roce", options.roce, "the port appears as RoCE: Ethernet, with GIDs from IP addresses");
   line.flag("direct", options.direct,
             "RC to programs of this machine that have it too goes through memory, not through the switch");
-  line.text("direct-file", "PATH:SIDE", options.direct_file,
-            "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
+  line.value(
+      "direct-file", "PATH:SIDE", false,
+      [&options](const std::string& text) {
+        options.direct_file = text;
+        return direct_file_fault(text);
+      },
+      "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
   line.number("adapters", "N", options.adapters, 1, node::kLinksMax,
               "the program's computer joins by N adapters, each with a port and a LID of its own (1)");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");

@@ -248,7 +248,9 @@ void print_node(const NamesByLid& names, const GuestNames& guests, const NodeSta
 void print_status(const StateDir& dir, const RunRecord& record, const FabricStatus& status, bool all) {
   const bool in_full = all || status.programs.size() <= kProgramsInFull;
   const NamesByLid names = names_in(dir);
-  print_line(fmt::format("fabric {} ({}), launcher pid {}", dir.fabric(), record.topology, record.launcher));
+  const std::string topology =
+      record.topology.starts_with('(') ? record.topology : "(" + record.topology + ")";
+  print_line(fmt::format("fabric {} {}, launcher pid {}", dir.fabric(), topology, record.launcher));
   print_line(fmt::format("{:<12} {:<12} {:>8} {:>5} {:>8}  {}", "node", "program", "pid", "lid", "restarts",
                          "state"));
   for (const auto* nodes : {&status.nodes, &status.programs})

@@ -131,7 +131,7 @@ int command_traffic(const Arguments& arguments) {
       "a time, then a\nbulk run over UDP echo, every byte of every answer compared. Exit code 0 only if "
       "every frame came back right.");
   line.text("fabric,f", "NAME", options.fabric, "which fabric, when several run");
-  line.number("frames,n", "N", options.frames, 0, 1'000'000'000'000, "frames of the bulk run (10000)");
+  line.number("frames,n", "N", options.frames, 1, 1'000'000'000'000, "frames of the bulk run (10000)");
   line.number("duration,t", "SECONDS", options.duration_s, 0, 1'000'000,
               "duration of the bulk run, instead of a number of frames");
   line.number("rate,r", "N", options.run.rate, 0, 1'000'000'000,

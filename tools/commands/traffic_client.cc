@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <thread>
 
+#include "base/clock.h"
 #include "control/control_client.h"
 
 namespace weft::tools {
@@ -15,6 +17,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration kTrafficTimeout = 3s;
 constexpr int kMissedAnswersMax = 10;
+/// A run without one answered frame for this long, or for three answer timeouts if that is longer, is ended:
+/// a session to a frozen unit stays open for longer.
+constexpr Duration kNoAnswerMax = 10s;
 constexpr std::array<const char*, control::kTrafficKinds> kKindNames{"arp", "icmp", "icmpv6", "udp"};
 
 double us(uint64_t nanoseconds) {
@@ -40,6 +45,9 @@ Result<control::TrafficFigures> run_traffic(
     return started.error();
   int missed = 0;
   bool stopping = false;
+  const Duration patience = std::max<Duration>(kNoAnswerMax, 3 * std::chrono::milliseconds(run.timeout_ms));
+  uint64_t answered = 0;
+  Instant last_answer = MonotonicClock().now();
   for (;;) {
     std::this_thread::sleep_for(50ms);
     request.action = control::ControlAction::kTrafficReport;
@@ -51,6 +59,17 @@ Result<control::TrafficFigures> run_traffic(
     missed = 0;
     const control::TrafficFigures& figures = reply.value().traffic;
     if (!figures.running) return figures;
+    const Instant now = MonotonicClock().now();
+    if (figures.frames_received != answered) last_answer = now;
+    answered = figures.frames_received;
+    if (now - last_answer >= patience) {
+      request.action = control::ControlAction::kTrafficStop;
+      static_cast<void>(client.ask(control_path, request, kTrafficTimeout));
+      return Error{fmt::format(
+          "no frame has come back for {} s, after {} of {}; weft stat says what blocks, and weft status "
+          "whether unit and session are up",
+          std::chrono::duration_cast<std::chrono::seconds>(patience).count(), answered, figures.frames_sent)};
+    }
     if (stopping || !progress || progress(figures)) continue;
     stopping = true;  // frames under way still count
     request.action = control::ControlAction::kTrafficStop;

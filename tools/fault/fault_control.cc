@@ -42,6 +42,9 @@ Status FaultControl::look() {
   for (const RecordedProcess& process : record_.processes) {
     if (process.program != "weft-switch" || !is_running(process.pid, process.start_ticks)) continue;
     Result<control::ControlReply> reply = client_.ask(dir_.file(process.name + ".ctl"), {}, answer_timeout_);
+    if (!reply.ok() && is_stopped(process.pid))
+      return Error{fmt::format("switch '{}' is frozen and cannot answer; weft fault clear continues it",
+                               process.name)};
     if (!reply.ok()) return Error{fmt::format("switch '{}': {}", process.name, reply.error().text)};
     switches_.push_back(process.name);
     for (const control::PortInfo& port : reply.value().info.ports) {

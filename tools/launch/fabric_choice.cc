@@ -51,9 +51,12 @@ bool SeenFabrics::any_runs() const {
 std::string SeenFabrics::meant() const {
   const std::vector<std::string> running = names([](const Seen& one) { return one.runs; });
   if (running.size() == 1) return running.front();
-  const std::vector<std::string> staying =
-      names([](const Seen& one) { return one.runs && !one.ends_unused; });
-  return staying.size() == 1 ? staying.front() : std::string();
+  const std::vector<std::string> stay = staying();
+  return stay.size() == 1 ? stay.front() : std::string();
+}
+
+std::vector<std::string> SeenFabrics::staying() const {
+  return names([](const Seen& one) { return one.runs && !one.ends_unused; });
 }
 
 std::string SeenFabrics::latest() const {

@@ -31,6 +31,8 @@ class SeenFabrics {
   /// Fabrics that `weft run` started end with their programs and count only if there is no other. Empty when
   /// there is none or the choice is not unique.
   [[nodiscard]] std::string meant() const;
+  /// Running fabrics that `weft up` has started.
+  [[nodiscard]] std::vector<std::string> staying() const;
   /// meant(), else the only fabric that is left behind, else the latest of those seen. Fails with a list if
   /// the choice is not unique. Call only once: the directory is moved out.
   [[nodiscard]] Result<StateDir> choose(Among among);

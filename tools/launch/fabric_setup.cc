@@ -21,7 +21,22 @@ constexpr size_t kStateBytes = 64 * 1024;
 constexpr size_t kStateBytesPerNode = 320 * 1024;  // stats page, sockets, the first lines of a log
 constexpr size_t kStateBytesPerPort = 16 * 1024;   // counters of one spare port
 
+size_t node_count(const Topology& topology) {
+  return topology.hosts.size() + topology.units.size() + topology.switches.size();
+}
+
+size_t spare_port_count(const Topology& topology) {
+  size_t spare = 0;
+  for (const SwitchNode& node : topology.switches) spare += node.spare_ports;
+  return spare;
+}
+
 }  // namespace
+
+size_t state_bytes_needed(const Topology& topology) {
+  return kStateBytes + node_count(topology) * kStateBytesPerNode +
+         spare_port_count(topology) * kStateBytesPerPort;
+}
 
 Status FabricSetup::claim() {
   Result<StateDir> dir = StateDir::create(topology_.fabric);
@@ -33,14 +48,11 @@ Status FabricSetup::claim() {
 }
 
 Status FabricSetup::check_room() const {
-  const size_t nodes = topology_.hosts.size() + topology_.units.size() + topology_.switches.size();
-  size_t spare = 0;
-  for (const SwitchNode& node : topology_.switches) spare += node.spare_ports;
   // Descriptors of this process: two for each process, and the interfaces. The processes have the same limit;
   // a switch needs the most, four for each port.
-  const size_t own = kOwnDescriptors + 4 * (nodes + spare);
+  const size_t own = kOwnDescriptors + 4 * (node_count(topology_) + spare_port_count(topology_));
   if (Status allowed = allow_descriptors(own); !allowed.ok()) return allowed;
-  return dir_->check_space(kStateBytes + nodes * kStateBytesPerNode + spare * kStateBytesPerPort);
+  return dir_->check_space(state_bytes_needed(topology_));
 }
 
 Status FabricSetup::make(int lifeline, LogLevel log_level, std::vector<NodeProcess>& nodes) {

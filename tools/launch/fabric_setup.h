@@ -19,6 +19,9 @@
 
 namespace weft::tools {
 
+/// Bytes that the file system of the state directory needs for a fabric.
+[[nodiscard]] size_t state_bytes_needed(const Topology& topology);
+
 /// Owner: the launcher's thread.
 class FabricSetup {
  public:

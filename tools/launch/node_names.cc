@@ -68,7 +68,7 @@ std::optional<SpareRecord> home_of(const StateDir& dir, const RunRecord& record,
 
 Result<NodeIdentity> node_identity(const StateDir& dir, const RunRecord& record, const SpareRecord& spare,
                                    const std::string& name) {
-  if (const std::string fault = name_fault(name, node::kNodeNameBytesMax, "a node"); !fault.empty())
+  if (const std::string fault = name_fault(name, node::kProgramNameBytesMax, "a node"); !fault.empty())
     return Error{fault};
   const bool listed = std::any_of(record.processes.begin(), record.processes.end(),
                                   [&](const RecordedProcess& process) { return process.name == name; });

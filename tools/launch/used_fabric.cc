@@ -72,18 +72,33 @@ std::string surrounding_fabric() {
   return text.starts_with('/') ? fs::path(text).filename().string() : text;
 }
 
-/// The fabric that commands without --fabric mean, if it has spare ports; else empty.
-std::string fabric_for_programs() {
+bool takes_programs(const std::string& fabric) {
+  Result<StateDir> dir = StateDir::open(fabric);
+  return dir.ok() && !dir->load().spare.empty();
+}
+
+/// The fabric that commands without --fabric mean, if it has spare ports; else empty. Fails when several
+/// fabrics of `weft up` have them, because a program must not come to any of these by chance.
+Result<std::string> fabric_for_programs() {
   Result<SeenFabrics> seen = SeenFabrics::look();
-  const std::string meant = seen.ok() ? seen->meant() : std::string();
-  if (meant.empty()) return {};
-  Result<StateDir> dir = StateDir::open(meant);
-  return dir.ok() && !dir->load().spare.empty() ? meant : std::string();
+  if (!seen.ok()) return std::string();
+  const std::string meant = seen->meant();
+  if (!meant.empty()) return takes_programs(meant) ? meant : std::string();
+  std::vector<std::string> open;
+  for (const std::string& name : seen->staying())
+    if (takes_programs(name)) open.push_back(name);
+  if (open.size() > 1)
+    return Error{fmt::format("there are several fabrics; choose with --fabric: {}", joined(open))};
+  return std::string();
 }
 
 Result<Plan> planned(const std::string& choice) {
   std::string wanted = choice.empty() ? surrounding_fabric() : choice;
-  if (wanted.empty()) wanted = fabric_for_programs();
+  if (wanted.empty()) {
+    Result<std::string> meant = fabric_for_programs();
+    if (!meant.ok()) return meant.error();
+    wanted = std::move(*meant);
+  }
   Plan plan{wanted.empty() ? std::string(kDefaultFabric) : wanted, "(built in)", {}};
   std::string text;
   if (plan.fabric == kDefaultFabric) {

@@ -12,15 +12,15 @@
 #include "base/names.h"
 #include "base/parse_number.h"
 #include "base/words.h"
+#include "fabric/carrier/curve_keys.h"
 #include "fabric/carrier/link_connect.h"
+#include "messages/endnode_address.h"
 #include "node/limits.h"
 
 namespace weft::verbs {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kNodeNameBytesMax = 64;
 
 /// Leaves `out` unchanged when the variable is absent.
 template <class Number>
@@ -63,6 +63,26 @@ Status read_direct_file(Settings& out) {
   return {};
 }
 
+Status read_keys(Settings& out) {
+  out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
+  out.curve_server = environment_variable("WEFT_CURVE_SERVER");
+  if (out.curve_secret.empty() != out.curve_server.empty())
+    return Error{"WEFT_CURVE_SECRET and WEFT_CURVE_SERVER must be set together"};
+  if (!out.curve_secret.empty() || !fabric::endpoint_needs_curve(out.endpoint)) return {};
+  return Error{
+      fmt::format("WEFT_FABRIC={} leaves this machine and needs keys: set WEFT_CURVE_SECRET and "
+                  "WEFT_CURVE_SERVER, or use "
+                  "weft run --key FILE --switch-key FILE; weft keygen makes them",
+                  printable(out.endpoint))};
+}
+
+/// The addresses themselves are read by those who use them (verbs/process/connection_service.cc).
+Status check_addresses() {
+  const std::string text = environment_variable("WEFT_IP");
+  const std::string fault = address_list_fault(text);
+  return fault.empty() ? Status{} : Status{Error{fmt::format("WEFT_IP={}: {}", printable(text), fault)}};
+}
+
 /// The number of adapters, at the switch of WEFT_FABRIC, or the switches of the further ones.
 Status read_adapters(Settings& out) {
   const std::string text = environment_variable("WEFT_ADAPTERS");
@@ -82,7 +102,8 @@ std::string node_name() {
   for (char& c : name)
     if (!is_name_character(c)) c = '_';
   if (name.front() == '.' || name.front() == '-') name.front() = '_';
-  return name.size() > kNodeNameBytesMax ? name.substr(name.size() - kNodeNameBytesMax) : name;
+  return name.size() > node::kProgramNameBytesMax ? name.substr(name.size() - node::kProgramNameBytesMax)
+                                                  : name;
 }
 
 }  // namespace
@@ -93,7 +114,7 @@ Result<Settings> read_settings() {
   if (!endpoint) return endpoint.error();
   out.endpoint = *endpoint;
   out.name = node_name();
-  if (const std::string fault = name_fault(out.name, kNodeNameBytesMax, "a node"); !fault.empty())
+  if (const std::string fault = name_fault(out.name, node::kProgramNameBytesMax, "a node"); !fault.empty())
     return Error{"WEFT_NODE: " + printable(fault)};
   out.dir = environment_variable("WEFT_NODE_DIR");
   // The pages of the fabric's own nodes stand one directory up.
@@ -112,8 +133,8 @@ Result<Settings> read_settings() {
     return Error{fmt::format("WEFT_DIRECT={}: must be 0 or 1", direct)};
   if (direct == "1" && !out.dir.empty()) out.direct_dir = out.dir + "/direct";
   if (Status read = read_direct_file(out); !read) return read.error();
-  out.curve_secret = environment_variable("WEFT_CURVE_SECRET");
-  out.curve_server = environment_variable("WEFT_CURVE_SERVER");
+  if (Status good = check_addresses(); !good) return good.error();
+  if (Status read = read_keys(out); !read) return read.error();
   uint16_t lid = 0;
   uint64_t guid = 0;
   if (Status read = read_number<uint16_t>("WEFT_LID", 10, 1, kLidMax, lid); !read) return read.error();

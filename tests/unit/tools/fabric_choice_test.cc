@@ -90,6 +90,7 @@ TEST_F(FabricChoice, of_several_the_one_that_stays_is_meant) {
   running("other");
   EXPECT_EQ(chosen(), "! there are several fabrics; choose with --fabric: default, mine, other");
   EXPECT_EQ(SeenFabrics::look().value().meant(), "");
+  EXPECT_THAT(SeenFabrics::look().value().staying(), ElementsAre("mine", "other"));
 }
 
 TEST_F(FabricChoice, one_that_is_refused_is_named_where_no_other_is_found) {
