@@ -90,7 +90,8 @@ TEST(AdmissionRefusals, a_good_hello_is_welcome) {
 }
 
 TEST(AdmissionCheck, spare_ports_may_have_the_last_lids) {
-  SpareConfig spare{.ports = 4};
+  SpareConfig spare;
+  spare.ports = 4;
   const uint32_t lids = spare.lid_count();
   spare.first_lid = Lid(static_cast<uint16_t>(kLidMax - lids + 1));
   EXPECT_TRUE(Admission::check({}, 4, spare).ok());
