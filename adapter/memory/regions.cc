@@ -34,6 +34,7 @@ struct Regions::RegionPlan {
   Access access = Access::kNone;
   EntryType type = EntryType::kRegion;
   bool one_key = false;
+  bool same_bytes = false;  // re-registration: only rights change
 
   [[nodiscard]] Access remote() const noexcept { return only(access, kRemoteRights); }
   [[nodiscard]] uint32_t keys() const noexcept { return remote() == Access::kNone || one_key ? 1 : 2; }
@@ -90,7 +91,8 @@ void Regions::open_region(uint32_t index, const RegionPlan& plan) noexcept {
   region.rights = only(plan.access, plan.one_key ? kRegionRights | kRemoteRights : kRegionRights);
   region.type = EntryType::kRegion;
   region.one_key = plan.one_key;
-  region.binding = plan.one_key ? entries_.next_binding() : 0;
+  // An access under way goes on by the new rights if its bytes are still those of the same key.
+  if (!plan.same_bytes) region.binding = plan.one_key ? entries_.next_binding() : 0;
   region.valid = true;
   if (region.implicit == kNoEntry) return;
   TableEntry& window = entries_.at(region.implicit);
@@ -220,7 +222,7 @@ Refusable<MemoryRegion> Regions::rereg_mr(Lkey lkey, const RegionChange& change)
   const bool with_window = plan.keys() == 2;
   // If only rights change, a region with one key keeps it: the peer already has the key, and the key opens
   // what the owner now allows.
-  const bool keeps_keys = region->one_key && !change.memory && !change.pd;
+  plan.same_bytes = region->one_key && !change.memory && !change.pd;
   if (with_window && !had_window && entries_.free_count() == 0)
     return Refusal{Reason::kTableFull, "rereg_mr: no free key for remote rights; deregister something"};
   if (!may_end(index)) return Refusal{Reason::kAgain, kMoving};
@@ -232,8 +234,8 @@ Refusable<MemoryRegion> Regions::rereg_mr(Lkey lkey, const RegionChange& change)
   if (with_window) entries_.move_to(plan.pd, region->implicit);
   entries_.hold(plan.backing);
   entries_.drop(region->backing);
-  if (!keeps_keys) entries_.renew(index);
-  if (!keeps_keys && with_window && had_window) entries_.renew(region->implicit);
+  if (!plan.same_bytes) entries_.renew(index);
+  if (with_window && had_window) entries_.renew(region->implicit);
   open_region(index, plan);
   return describe(index);
 }

@@ -88,7 +88,8 @@ class Regions {
                                    const RegisterOptions& options = {});
   /// Re-registers: changes memory, PD, rights or several of them. The region keeps its entry and gets new
   /// keys; the old keys become invalid. Exception: a region with one key keeps it when only the rights
-  /// change. Refused, without any change, while windows are bound to the region.
+  /// change. A peer's operation under way goes on if the new rights allow it. Refused, without any change,
+  /// while windows are bound to the region.
   Refusable<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
   /// Registration by work request: reserves an entry, which is not valid yet, and assigns its keys at once
   /// (TPT-REG-03, C-27). `with_rkey` for entries that will get remote rights.

@@ -414,6 +414,25 @@ TEST_F(RepeatedReads, a_right_withdrawn_in_the_middle_of_a_read_stops_the_rest) 
   EXPECT_EQ(counted(*qps[1], QpCounter::kAccessRefused), 1U);
 }
 
+TEST_F(RepeatedReads, a_read_under_way_goes_on_by_the_rights_that_its_region_has_now) {
+  for (const bool allowed : {true, false}) {
+    const auto qps = pair.connect({});
+    PairSide& far = pair.side(1);
+    const MemoryRegion region =
+        table()
+            .regions.reg_mr(far.pd, far.memory, Access::kLocalWrite | kReadWrite, {.one_key = true})
+            .value();
+    pair.pipe.set_room(1, 2);
+    request(qps, Psn(100), region.addr, 2048, region.rkey);
+    ASSERT_EQ(responses(), 2U);
+    const Access now = Access::kLocalWrite | (allowed ? kReadWrite : Access::kRemoteWrite);
+    ASSERT_TRUE(table().regions.rereg_mr(region.lkey, {.access = now}).ok());
+    pair.pipe.set_room(1, UINT32_MAX);
+    pair.run(20);
+    EXPECT_EQ(responses(), allowed ? 8U : 2U);
+  }
+}
+
 TEST_F(RepeatedReads, a_one_shot_key_serves_one_read_of_many_packets) {
   QpAttr attr;
   attr.max_rd_atomic = 4;

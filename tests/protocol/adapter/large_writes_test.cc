@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint32_t kCell = 256;
 constexpr uint32_t kBytes = 6 * kCell;
+constexpr Access kBothWays = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
 
 class LargeWrites : public ::testing::Test {
  protected:
@@ -49,6 +50,20 @@ class LargeWrites : public ::testing::Test {
     pair.pipe.set_room(0, UINT32_MAX);
     pair.run(50);
     return pair.side(0).completions.empty() ? WcStatus::kGeneral : pair.side(0).completions.front().status;
+  }
+  /// A region with one key, as libibverbs makes them.
+  MemoryRegion one_key() {
+    PairSide& far = pair.side(1);
+    return table().regions.reg_mr(far.pd, far.memory, kBothWays, {.one_key = true}).value();
+  }
+  void give_rights(const MemoryRegion& region, Access rights) {
+    const Refusable<MemoryRegion> now = table().regions.rereg_mr(region.lkey, {.access = rights});
+    ASSERT_TRUE(now.ok());
+    ASSERT_EQ(now.value().rkey, region.rkey);
+  }
+  Reason reported() {
+    Failure out;
+    return pair.side(1).adapter->next_failure(out) ? out.reason : Reason::kNone;
   }
   /// Exactly the first `bytes` bytes are written.
   void expect_written(uint32_t bytes) {
@@ -104,6 +119,53 @@ TEST_F(LargeWrites, are_one_operation_of_a_one_shot_key) {
   post_half(key_over(kBytes, Access::kRemoteWrite | Access::kOneShot));
   EXPECT_EQ(finish(), WcStatus::kSuccess);
   expect_written(kBytes);
+}
+
+TEST_F(LargeWrites, go_on_when_the_rights_of_their_key_are_given_anew) {
+  const MemoryRegion region = one_key();
+  post_half(region.rkey);
+  give_rights(region, kBothWays);
+  give_rights(region, Access::kLocalWrite | Access::kRemoteWrite);
+  EXPECT_EQ(finish(), WcStatus::kSuccess);
+  expect_written(kBytes);
+}
+
+/// Their cells have come and wait for an earlier one.
+TEST_F(LargeWrites, that_wait_for_their_turn_go_on_by_the_rights_of_then) {
+  for (const bool allowed : {true, false}) {
+    const MemoryRegion region = one_key();
+    pair.pipe.set_filter([count = 0U](int from, std::vector<std::byte>&) mutable {
+      const bool first_time = from == 0 && count++ < kBytes / kCell;
+      return from == 1 || (first_time && count != 2) ? Verdict::kPass : Verdict::kHold;
+    });
+    post(region.rkey);
+    pair.run(5);
+    ASSERT_TRUE(pair.side(0).completions.empty());
+    give_rights(region, allowed ? kBothWays : Access::kLocalWrite | Access::kRemoteRead);
+    pair.pipe.set_filter(nullptr);
+    pair.pipe.release_held(false);
+    EXPECT_EQ(finish(), allowed ? WcStatus::kSuccess : WcStatus::kRemoteAccess);
+    pair.side(0).completions.clear();
+  }
+  EXPECT_EQ(reported(), Reason::kRemoteRightMissing);
+}
+
+TEST_F(LargeWrites, stop_for_lack_of_a_right_when_their_key_loses_it) {
+  const MemoryRegion region = one_key();
+  post_half(region.rkey);
+  give_rights(region, Access::kLocalWrite | Access::kRemoteRead);
+  EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
+  expect_written(kBytes / 2);
+  EXPECT_EQ(reported(), Reason::kRemoteRightMissing);
+}
+
+TEST_F(LargeWrites, stop_when_their_region_is_registered_over_other_memory) {
+  const MemoryRegion region = one_key();
+  post_half(region.rkey);
+  const std::span<std::byte> half = std::span(pair.side(1).memory).first(kPairBufferBytes / 2);
+  ASSERT_TRUE(table().regions.rereg_mr(region.lkey, {.memory = half}).ok());
+  EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
+  expect_written(kBytes / 2);
 }
 
 using BuiltWrites = BuiltCells;

@@ -142,6 +142,20 @@ TEST_F(Registration, one_key_opens_to_peers_what_the_rights_are_now) {
   EXPECT_FALSE(table_.query(elsewhere.rkey.value()).has_value());
 }
 
+/// What a peer has begun goes on, as far as the rights allow: its bytes are still those of the key.
+TEST_F(Registration, a_grant_by_one_key_outlives_a_change_of_rights_alone) {
+  const MemoryRegion region = table_.regions.reg_mr(pd_, memory_, kBoth, {.one_key = true}).value();
+  RemoteGrant grant;
+  ASSERT_EQ(table_.checks.check_remote(pd_, region.rkey, region.addr, 8, AccessKind::kRemoteRead, grant),
+            AccessFault::kNone);
+  for (const Access rights : {kBoth, kLocal, kBoth}) {
+    ASSERT_TRUE(table_.regions.rereg_mr(region.lkey, {.access = rights}).ok());
+    EXPECT_TRUE(table_.checks.still_bound(grant));
+  }
+  ASSERT_TRUE(table_.regions.rereg_mr(region.lkey, {.memory = memory_, .access = kBoth}).ok());
+  EXPECT_FALSE(table_.checks.still_bound(grant)) << "also if it is the same memory: the key is another";
+}
+
 TEST_F(Registration, one_key_is_one_entry_and_no_window) {
   const MemoryRegion region = table_.regions.reg_mr(pd_, memory_, kBoth, {.one_key = true}).value();
   EXPECT_EQ(local(region, region.addr, 64), AccessFault::kNone);

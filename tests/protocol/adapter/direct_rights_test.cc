@@ -1,0 +1,61 @@
+// A region whose rights change while a peer writes to it in many records of a memory window.
+#include <gtest/gtest.h>
+
+#include "tests/support/direct_pair.h"
+
+namespace weft::test {
+using namespace adapter;
+namespace {
+
+constexpr uint32_t kRecordsBytes = 8000;  // of records with 256 bytes at most
+constexpr Access kAllRemote = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
+
+class DirectRights : public ::testing::Test {
+ protected:
+  /// Posts a write and lets its first records arrive.
+  void begin_write() {
+    pair.run(20);
+    pair.side(0).fill(0, kRecordsBytes, 3);
+    ASSERT_EQ(
+        pair.post_send(0, *qps[0],
+                       {.opcode = SendOpcode::kRdmaWrite, .remote_addr = region.addr, .rkey = region.rkey},
+                       {pair.side(0).sge(0, kRecordsBytes)}),
+        PostResult::kOk);
+    pair.run(2);
+    ASSERT_TRUE(pair.take_completions(0).empty());
+    ASSERT_EQ(pair.side(1).bytes_at(0, 64), pair.side(0).bytes_at(0, 64)) << "it has begun";
+  }
+  WcStatus go_on_with(Access rights) {
+    EXPECT_TRUE(regions.rereg_mr(region.lkey, {.access = rights}).ok());
+    pair.run(40);
+    const auto done = pair.take_completions(0);
+    return done.size() == 1 ? done[0].status : WcStatus::kGeneral;
+  }
+  [[nodiscard]] bool is_written() {
+    return pair.side(1).bytes_at(0, kRecordsBytes) == pair.side(0).bytes_at(0, kRecordsBytes);
+  }
+
+  DirectPair pair;
+  std::array<QueuePair*, 2> qps = pair.connect({});
+  Regions& regions = pair.side(1).adapter->memory().regions;
+  const MemoryRegion region =
+      regions.reg_mr(pair.side(1).pd, pair.side(1).memory, kAllRemote, {.one_key = true}).value();
+};
+
+TEST_F(DirectRights, that_still_allow_a_write_let_it_go_on) {
+  begin_write();
+  EXPECT_EQ(go_on_with(kAllRemote), WcStatus::kSuccess);
+  EXPECT_TRUE(is_written());
+}
+
+TEST_F(DirectRights, that_no_longer_allow_a_write_stop_it_and_are_its_reason) {
+  begin_write();
+  EXPECT_EQ(go_on_with(Access::kLocalWrite | Access::kRemoteRead), WcStatus::kRemoteAccess);
+  EXPECT_FALSE(is_written());
+  Failure why;
+  ASSERT_TRUE(pair.side(1).adapter->next_failure(why));
+  EXPECT_EQ(why.reason, Reason::kRemoteRightMissing);
+}
+
+}  // namespace
+}  // namespace weft::test
