@@ -92,7 +92,17 @@ struct WrongCode {
   uint32_t value = 0;
 };
 
-WrongCode wrong_code(const ibv_qp_attr& attr, int mask) noexcept {
+[[nodiscard]] bool has_source(const ibv_ah_attr& way, int gids) noexcept {
+  return way.is_global == 0 || way.grh.sgid_index < gids;
+}
+
+WrongCode wrong_code(const ibv_qp_attr& attr, int mask, int gids) noexcept {
+  if ((mask & IBV_QP_AV) != 0 && !has_source(attr.ah_attr, gids))
+    return {"ah_attr.grh.sgid_index must be an index of the port's GID table (gid_tbl_len)",
+            attr.ah_attr.grh.sgid_index};
+  if ((mask & IBV_QP_ALT_PATH) != 0 && !has_source(attr.alt_ah_attr, gids))
+    return {"alt_ah_attr.grh.sgid_index must be an index of the port's GID table (gid_tbl_len)",
+            attr.alt_ah_attr.grh.sgid_index};
   if ((mask & IBV_QP_TIMEOUT) != 0 && attr.timeout >= kTimeoutCodes)
     return {"timeout must be a code of 5 bits, 0 to 31", attr.timeout};
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0 && attr.min_rnr_timer >= kRnrCodes)
@@ -124,7 +134,7 @@ adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
 
 }  // namespace
 
-QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
+QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept {
   QpChange out;
   if ((mask & ~kSame) != 0) {
     out.fault = "attr_mask must have known bits only, and not IBV_QP_CAP, because queues keep their size";
@@ -132,7 +142,7 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept {
     return out;
   }
   const ibv_qp_attr attr = named(given, mask);
-  const WrongCode wrong = wrong_code(attr, mask);
+  const WrongCode wrong = wrong_code(attr, mask, gids);
   out.fault = wrong.fault;
   out.value = wrong.value;
   out.mask = static_cast<uint32_t>(mask);

@@ -17,7 +17,8 @@ struct QpChange {
   const char* fault = nullptr;
   uint32_t value = 0;  // with a fault: the wrong value
 };
-[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask) noexcept;
+/// @param gids entries of the port's GID table
+[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.
 void settle(Qp& qp, const adapter::QpAttr& now) noexcept;
 /// Keeps the values that ibv_query_qp() must return exactly as the program set them.

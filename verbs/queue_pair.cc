@@ -236,7 +236,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
   return guarded(ENOMEM, [&] {
     Qp& pair = ours(qp);
     const int mask = meant_mask(qp->qp_type, given_mask);
-    const QpChange change = qp_change_of(*attr, mask);
+    const QpChange change = qp_change_of(*attr, mask, gid_count(*ours(qp->context).node));
     if (change.fault != nullptr) {
       explain("ibv_modify_qp: QP {:#x}: {}, and is {}", qp->qp_num, change.fault, change.value);
       return fail(EINVAL);

@@ -121,6 +121,8 @@ TEST_F(Refusals, of_addresses_windows_and_places_that_are_not_there) {
           {way("no LID", {.dlid = 0, .port_num = 1}),
            way("no such port", {.dlid = 1, .port_num = 2}),
            way("no such level", {.dlid = 1, .sl = 16, .port_num = 1}),
+           way("no such GID of its own",
+               {.grh = {.sgid_index = 1}, .dlid = own_lid(), .is_global = 1, .port_num = 1}),
            {"ibv_alloc_mw: type 3", [&] { return ibv_alloc_mw(pd, static_cast<ibv_mw_type>(3)) != nullptr; }},
            {"ibv_query_gid: no such port", [&] { return ibv_query_gid(context, 2, 0, &gid) == 0; }},
            {"ibv_query_gid: no such entry", [&] { return ibv_query_gid(context, 1, 99, &gid) == 0; }},
@@ -283,6 +285,25 @@ TEST_F(Refusals, of_changes_with_a_wrong_code_name_the_value) {
               HasSubstr("timeout must be a code of 5 bits, 0 to 31, and is 32"));
   EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER); }),
               HasSubstr("min_rnr_timer must be a code of 5 bits, 0 to 31, and is 33"));
+}
+
+TEST_F(Refusals, of_ways_from_a_gid_that_the_port_does_not_have_name_the_index) {
+  ibv_ah_attr way{.grh = {.sgid_index = 99}, .dlid = own_lid(), .is_global = 1, .port_num = 1};
+  EXPECT_THAT(said_of([&] { return ibv_create_ah(pd, &way) == nullptr; }),
+              HasSubstr("ibv_create_ah: grh.sgid_index 99: the port's GID table has 1 entries, from 0"));
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  ibv_qp_attr attr{.ah_attr = way, .alt_ah_attr = way};
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_AV); }),
+              HasSubstr(": ah_attr.grh.sgid_index must be an index of the port's GID table (gid_tbl_len), "
+                        "and is 99"));
+  EXPECT_THAT(said_of([&] { return ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH); }),
+              HasSubstr(": alt_ah_attr.grh.sgid_index must be an index of the port's GID table "
+                        "(gid_tbl_len), and is 99"));
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_AV), EINVAL);
+  way.is_global = 0;  // the index then means nothing
+  ibv_ah* local = ibv_create_ah(pd, &way);
+  ASSERT_NE(local, nullptr);
+  EXPECT_EQ(ibv_destroy_ah(local), 0);
 }
 
 TEST_F(Refusals, of_changes_name_what_forbids_them) {
