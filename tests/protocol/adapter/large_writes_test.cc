@@ -134,16 +134,18 @@ TEST_F(LargeWrites, go_on_when_the_rights_of_their_key_are_given_anew) {
 TEST_F(LargeWrites, that_wait_for_their_turn_go_on_by_the_rights_of_then) {
   for (const bool allowed : {true, false}) {
     const MemoryRegion region = one_key();
-    pair.pipe.set_filter([count = 0](int from, std::vector<std::byte>&) mutable {
-      return from == 0 && count++ == 1 ? Verdict::kHold : Verdict::kPass;
+    pair.pipe.set_filter([count = 0U](int from, std::vector<std::byte>&) mutable {
+      const bool first_time = from == 0 && count++ < kBytes / kCell;
+      return from == 1 || (first_time && count != 2) ? Verdict::kPass : Verdict::kHold;
     });
     post(region.rkey);
     pair.run(5);
+    ASSERT_TRUE(pair.side(0).completions.empty());
     give_rights(region, allowed ? kBothWays : Access::kLocalWrite | Access::kRemoteRead);
     pair.pipe.set_filter(nullptr);
     pair.pipe.release_held(false);
-    pair.side(0).completions.clear();
     EXPECT_EQ(finish(), allowed ? WcStatus::kSuccess : WcStatus::kRemoteAccess);
+    pair.side(0).completions.clear();
   }
   EXPECT_EQ(reported(), Reason::kRemoteRightMissing);
 }
