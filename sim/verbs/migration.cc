@@ -29,9 +29,10 @@ Route route_of(const Qp& from, uint8_t port, const Qp& to, uint8_t to_port) {
 
 std::vector<Route> ways_between(const Qp& from, const Qp& to) {
   std::vector<Route> ways;
-  for (uint8_t port = 1; port <= from.node->lids.size(); ++port)
-    for (uint8_t other = 1; other <= to.node->lids.size(); ++other)
-      ways.push_back(route_of(from, port, to, other));
+  const auto ports = static_cast<uint8_t>(from.node->lids.size());
+  const auto others = static_cast<uint8_t>(to.node->lids.size());
+  for (uint8_t port = 1; port <= ports; ++port)
+    for (uint8_t other = 1; other <= others; ++other) ways.push_back(route_of(from, port, to, other));
   return ways;
 }
 
