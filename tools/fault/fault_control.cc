@@ -176,7 +176,7 @@ Result<std::vector<SetFault>> FaultControl::list_of(const std::string& node) {
   Result<std::vector<control::FaultInfo>> faults = ask(node, request);
   if (!faults.ok()) return faults.error();
   std::vector<SetFault> out;
-  for (control::FaultInfo& fault : faults.value()) out.push_back({node, std::move(fault)});
+  for (control::FaultInfo& fault : faults.value()) out.push_back({node, fault});
   return out;
 }
 
