@@ -96,6 +96,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 
 DirectWay DirectRequester::way_of(const QueuePair& qp, const SendWqe& wqe) const noexcept {
   const uint8_t grants = direct_of(qp).grants;
+  if (wqe.length == 0) return DirectWay::kRecords;  // its success tells that the peer is there
   const bool dma = is_write(wqe) ? (grants & kGrantWrite) != 0
                                  : wqe.rule->work == SendWork::kRead && (grants & kGrantRead) != 0;
   return dma ? DirectWay::kDma : DirectWay::kRecords;

@@ -19,6 +19,26 @@ TEST_F(Direct, a_peer_that_ends_its_queue_pair_costs_the_retries) {
   expect_given_up();
 }
 
+/// Programs probe a connection by them.
+TEST_F(Direct, accesses_of_no_bytes_need_the_peer) {
+  connect();
+  pair.run(20);
+  post(remote(SendOpcode::kRdmaWrite, 0), 0, 0);
+  post(remote(SendOpcode::kRdmaRead, 0), 0, 0);
+  pair.run(20);
+  const auto good = pair.take_completions(0);
+  ASSERT_EQ(good.size(), 2U);
+  EXPECT_EQ(good[1].status, WcStatus::kSuccess);
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead})
+    post(remote(opcode, 0), 0, 0);
+  pair.run(60, 1ms);
+  const auto failed = pair.take_completions(0);
+  ASSERT_EQ(failed.size(), 2U);
+  EXPECT_EQ(failed[0].status, WcStatus::kRetryExceeded);
+  EXPECT_EQ(failed[1].status, WcStatus::kFlushed);
+}
+
 /// The peer's QP has said that it is ready, and ends before it has heard from ours.
 TEST_F(Direct, a_peer_that_ends_before_it_hears_from_us_costs_the_retries) {
   connect();  // opens the window
