@@ -237,7 +237,7 @@ Links::Spans Links::useless_times(const Route& route) const {
 }
 
 Duration Links::useless(const Route& route, Instant now) const {
-  return lasted(useless_times(route), {}, now);
+  return useless(std::span(&route, 1), 1, now);
 }
 
 Duration Links::useless(std::span<const Route> routes, size_t many, Instant now) const {

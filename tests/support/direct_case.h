@@ -30,6 +30,11 @@ class Direct : public ::testing::Test {
     ASSERT_EQ(pair.post_send(0, *qps[0], request, {pair.side(0).sge(offset, bytes)}),
               adapter::PostResult::kOk);
   }
+  /// A request that needs no peer and takes 100 us.
+  void delay(uint64_t wr_id) {
+    const adapter::SendRequest request{.wr_id = wr_id, .opcode = adapter::SendOpcode::kDelay, .delay = 100us};
+    ASSERT_EQ(pair.post_send(0, *qps[0], request, {}), adapter::PostResult::kOk);
+  }
   void post_wrong_key_at_peer() {
     adapter::Sge wrong = pair.side(1).sge(0, 8);
     wrong.lkey = Lkey(77);

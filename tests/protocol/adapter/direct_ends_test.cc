@@ -76,8 +76,7 @@ TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) 
   ASSERT_EQ(pair.take_completions(0).size(), 1U);
   pair.window->kill(1);
   pair.run(20);
-  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 5, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
-            PostResult::kOk);
+  delay(5);
   pair.run(200);
   const auto delayed = pair.take_completions(0);
   ASSERT_EQ(delayed.size(), 1U);
@@ -93,10 +92,8 @@ TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) 
 TEST_F(Direct, requests_before_the_one_that_needs_the_peer_are_executed_when_the_window_ends) {
   connect();
   pair.run(20);
-  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 5, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
-            PostResult::kOk);
-  ASSERT_EQ(pair.post_send(0, *qps[0], {.wr_id = 6, .opcode = SendOpcode::kDelay, .delay = 100us}, {}),
-            PostResult::kOk);
+  delay(5);
+  delay(6);
   send(7, 0, 64);
   pair.run(2);
   pair.window->kill(1);
