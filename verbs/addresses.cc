@@ -87,6 +87,10 @@ Gid group_gid(const ibv_gid& gid) noexcept {
   return out;
 }
 
+bool has_source(const ibv_ah_attr& way, int gids) noexcept {
+  return way.is_global == 0 || way.grh.sgid_index < gids;
+}
+
 adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
   adapter::AhAttr out;
   out.dlid = dlid_of(attr);

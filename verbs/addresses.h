@@ -19,6 +19,8 @@ class ProcessNode;
 /// programs.
 [[nodiscard]] int gid_count(const ProcessNode& node) noexcept;
 [[nodiscard]] ibv_gid gid_at(ProcessNode& node, uint8_t port, int index) noexcept;
+/// True if a way with a global header goes out from one of the `gids` GIDs of its port, or the way has none.
+[[nodiscard]] bool has_source(const ibv_ah_attr& way, int gids) noexcept;
 [[nodiscard]] ibv_gid_type gid_type_at(const ProcessNode& node, int index) noexcept;
 /// The LID of the port that has this RoCE GID; kLidNone when the GID is no RoCE GID of this subnet.
 [[nodiscard]] Lid roce_lid(const Gid& gid) noexcept;

@@ -279,7 +279,7 @@ WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
 WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return guarded(static_cast<ibv_ah*>(nullptr), [&]() -> ibv_ah* {
     const int gids = gid_count(*ours(pd->context).node);
-    if (attr->is_global != 0 && attr->grh.sgid_index >= gids) {
+    if (!has_source(*attr, gids)) {
       explain("ibv_create_ah: grh.sgid_index {}: the port's GID table has {} entries, from 0",
               attr->grh.sgid_index, gids);
       errno = EINVAL;

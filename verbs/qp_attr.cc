@@ -92,10 +92,6 @@ struct WrongCode {
   uint32_t value = 0;
 };
 
-[[nodiscard]] bool has_source(const ibv_ah_attr& way, int gids) noexcept {
-  return way.is_global == 0 || way.grh.sgid_index < gids;
-}
-
 WrongCode wrong_code(const ibv_qp_attr& attr, int mask, int gids) noexcept {
   if ((mask & IBV_QP_AV) != 0 && !has_source(attr.ah_attr, gids))
     return {"ah_attr.grh.sgid_index must be an index of the port's GID table (gid_tbl_len)",
