@@ -234,10 +234,10 @@ bool DirectResponder::pay_debts(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   if (direct.owes_ready) {
     const WindowRecord ready{.kind = WindowRecordKind::kReady,
-                             .flags = direct.wants_ready ? uint8_t{kRecordAnswer} : uint8_t{0},
+                             .flags = direct.asks() ? uint8_t{kRecordAnswer} : uint8_t{0},
                              .code = grants_of(qp)};
     if (!outlet_.send(qp, ready)) return false;
-    direct.owes_ready = direct.wants_ready = false;
+    direct.owes_ready = false;
   }
   if (!send_responses(qp)) return false;
   if (direct.fault != ResponderFault::kNone && qp.rx.reads.empty()) answer_refusal(qp);

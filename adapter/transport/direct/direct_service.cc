@@ -1,7 +1,7 @@
 // How it works: each turn polls the windows, takes their records and the ends of their accesses, and gives
-// QPs that waited for room a turn. A QP that finds its peer on this machine says kReady to the peer's QP; it
-// sends requests once the peer has said the same. A peer's QP that uses a switch answers kSwitch, and the QP
-// goes back to RC over cells, which it can while it has sent nothing.
+// QPs that waited for room a turn. A QP that finds its peer on this machine says kReady to the peer's QP. It
+// sends requests once the peer has said kReady to this life of it. A peer's QP that uses a switch answers
+// kSwitch, and the QP goes back to RC over cells, which it can while it has sent nothing.
 #include "adapter/transport/direct/direct_service.h"
 
 #include <algorithm>
@@ -16,13 +16,19 @@ namespace weft::adapter {
 namespace {
 
 /// False for a record to an earlier life of the QP, or from another life of its peer. The first record that
-/// names the present life of the QP tells the peer's life as well: the peer's `kReady` may be lost.
+/// names the present life of the QP tells the peer's life. A `kReady` that names none may be of a life that
+/// has ended since: it tells only which life to answer, until the next one. The end of such a life is no
+/// news.
 [[nodiscard]] bool is_of_this_life(DirectQp& direct, const WindowRecord& record) noexcept {
-  if (record.kind == WindowRecordKind::kSwitch) return direct.peer_life == 0;
-  if (record.receiver_life != 0 && record.receiver_life != direct.id) return false;
-  const bool tells_life = record.kind == WindowRecordKind::kReady || record.receiver_life != 0;
-  if (direct.peer_life == 0 && tells_life) direct.peer_life = record.sender_life;
-  return record.sender_life == direct.peer_life && direct.peer_life != 0;
+  const bool to_this_life = record.receiver_life == direct.id;
+  if (record.kind == WindowRecordKind::kSwitch) return to_this_life && !direct.named;
+  if (direct.named) return to_this_life && record.sender_life == direct.peer_life;
+  const bool asks = record.kind == WindowRecordKind::kReady && record.receiver_life == 0;
+  const bool ends = record.kind == WindowRecordKind::kGone;
+  if (record.sender_life == 0 || ends || !(to_this_life || asks)) return false;
+  direct.peer_life = record.sender_life;
+  direct.named = to_this_life;
+  return true;
 }
 
 /// Records of one window that a turn takes.
@@ -106,7 +112,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   made->messages.resize(std::bit_ceil(size_t{qp.sq.capacity()}));
   made->peer = &peer;
   made->id = ++last_id_;
-  made->owes_ready = made->wants_ready = true;
+  made->owes_ready = true;
   peer.waiting.reserve(peer.qps.size() + 1);
   peer.farewells.reserve(peer.qps.size() + 1);
   peer.qps.reserve(peer.qps.size() + 1);
@@ -130,8 +136,8 @@ void DirectService::stop_moving(QueuePair& qp) noexcept {
 void DirectService::forget(QueuePair& qp) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   const DirectQp& direct = direct_of(qp);
-  // The peer's QP may know this life, and wait for it, although it has said nothing yet.
-  if (!peer.ended && !direct.told_gone) {
+  // A peer's QP that was not named takes nothing of this one for granted.
+  if (!peer.ended && !direct.told_gone && direct.peer_life != 0) {
     peer.farewells.push_back(
         {qp.peer_qpn,
          qp.qpn,
@@ -178,7 +184,7 @@ void DirectService::to_switch(QueuePair& qp) noexcept {
 
 void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
-  if (direct_of(qp).peer_life != 0) return engine_.count(AdapterCounter::kDropService);
+  if (direct_of(qp).named) return engine_.count(AdapterCounter::kDropService);
   to_switch(qp);  // the peer's QP sends cells
   if (peer.qps.empty()) drop(peer);
   reliable_->take(qp, cell);
@@ -379,7 +385,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   if (qp == nullptr || qp->peer_qpn != Qpn(slot.source)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp->row != &kRcDirectRow) {
     const bool asks = fault == WindowRecordFault::kNone && record.kind == WindowRecordKind::kReady;
-    if (asks && qp->abilities().receive && peer.has(qp->peer_lid)) answer_for_switch(peer, *qp);
+    if (asks && qp->abilities().receive && peer.has(qp->peer_lid))
+      answer_for_switch(peer, *qp, record.sender_life);
     return engine_.count(AdapterCounter::kDropQpState);
   }
   if (direct_of(*qp).peer != &peer) return engine_.count(AdapterCounter::kDropSource);
@@ -395,7 +402,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   switch (record.kind) {
     case WindowRecordKind::kReady:
       if (record.has(kRecordAnswer)) modified(qp);
-      return requester_.take_ready(qp, record);
+      if (direct.named) requester_.take_ready(qp, record);
+      return;
     case WindowRecordKind::kGone:
       return requester_.take_gone(qp);
     case WindowRecordKind::kSwitch:
@@ -420,8 +428,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   }
 }
 
-void DirectService::answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept {
-  (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, {.kind = WindowRecordKind::kSwitch}});
+void DirectService::answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept {
+  (void)outlet_.say(peer, {qp.peer_qpn, qp.qpn, {.kind = WindowRecordKind::kSwitch, .receiver_life = life}});
 }
 
 QueuePair* DirectService::find(uint64_t cookie) noexcept {
@@ -471,7 +479,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
   peer.ended = true;
   for (size_t i = peer.qps.size(); i-- > 0;) {
     QueuePair& qp = *peer.qps[i];
-    if (direct_of(qp).peer_life != 0) {
+    if (direct_of(qp).named) {
       requester_.window_ended(qp);
       continue;
     }

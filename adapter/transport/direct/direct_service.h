@@ -77,7 +77,7 @@ class DirectService final : public Service {
   uint32_t collect(DirectPeer& peer) noexcept;
   void wake(DirectPeer& peer) noexcept;
   void end(DirectPeer& peer) noexcept;
-  void answer_for_switch(DirectPeer& peer, QueuePair& qp) noexcept;
+  void answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept;
   void to_switch(QueuePair& qp) noexcept;
   [[nodiscard]] QueuePair* find(uint64_t cookie) noexcept;
 

@@ -23,10 +23,9 @@ void DirectRequester::watch_silence(QueuePair& qp) noexcept {
 void DirectRequester::arm_silence(QueuePair& qp) noexcept {
   const DirectQp& direct = direct_of(qp);
   const bool limited = qp.attr.ack_timeout != Duration::zero();
-  const bool asks = !direct.ready && !direct.gone;
   if (limited) qp.tx.retransmit_at = qp.tx.progress_at + patience(qp);
-  if (asks) qp.tx.retransmit_at = std::min(qp.tx.retransmit_at, engine_.now + kDirectAskEvery);
-  if (limited || asks) engine_.timers.arm(qp, qp.tx.retransmit_at);
+  if (direct.asks()) qp.tx.retransmit_at = std::min(qp.tx.retransmit_at, engine_.now + kDirectAskEvery);
+  if (limited || direct.asks()) engine_.timers.arm(qp, qp.tx.retransmit_at);
 }
 
 /// The peer's silence has lasted until tx.retransmit_at.
@@ -39,11 +38,10 @@ void DirectRequester::end_silence(QueuePair& qp) noexcept {
   if (direct.unanswered == 0 && !waits && !held) return;
   if (qp.attr.ack_timeout != Duration::zero() && engine_.now - tx.progress_at >= patience(qp)) {
     qp.counters.add(QpCounter::kTimeouts);
-    const bool heard = direct.peer_life != 0;
-    return fail_waiting(qp, {heard ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
+    return fail_waiting(qp, {direct.named ? Reason::kPeerWentSilent : Reason::kPeerNeverAnswered});
   }
-  if (!direct.ready && !direct.gone) {  // the peer's QP may have come up since
-    direct.owes_ready = direct.wants_ready = true;
+  if (direct.asks()) {  // the peer's QP may have come up since
+    direct.owes_ready = true;
     engine_.schedule.want_send(qp);
   }
   arm_silence(qp);

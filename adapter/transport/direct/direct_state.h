@@ -38,10 +38,11 @@ struct DirectQp final : ServiceState {
   DirectPeer* peer = nullptr;
   uint32_t id = 0;         // names this life of the QP, from 1
   uint32_t peer_life = 0;  // that of the peer's QP; 0: not heard of
+  bool named = false;      // by the peer's QP, so peer_life is that of the QP that answers to this life
 
   // Requester.
   std::vector<DirectMessage> messages;  // by place in the send queue; a power of two
-  bool ready = false;                   // the peer's QP receives
+  bool ready = false;                   // the peer's QP receives, and has said so to this life
   bool gone = false;                    // it did, and does no more
   uint8_t grants = 0;                   // WindowGrant of the peer's QP
   uint32_t next_number = 0;
@@ -64,13 +65,14 @@ struct DirectQp final : ServiceState {
 
   // Records that are owed to the peer.
   bool owes_ready = false;
-  bool owes_ack = false;     // an acknowledgement, if no other record leaves in this turn
-  bool wants_ready = false;  // the owed kReady asks for an answer
+  bool owes_ack = false;  // an acknowledgement, if no other record leaves in this turn
   bool owes_nak = false;
   bool told_gone = false;  // the peer knows that the QP receives no more
   AckCode nak{};
   uint8_t nak_timer = 0;
 
+  /// Its kReady asks for the peer's.
+  [[nodiscard]] bool asks() const noexcept { return !ready && !gone; }
   [[nodiscard]] DirectMessage& message(uint64_t place) noexcept {
     return messages[place & (messages.size() - 1)];
   }

@@ -1,6 +1,7 @@
 // RC over a memory window when one side, or the window, ends.
 #include <gtest/gtest.h>
 
+#include "messages/window_record.h"
 #include "tests/support/direct_case.h"
 
 namespace weft::test {
@@ -39,24 +40,76 @@ TEST_F(Direct, accesses_of_no_bytes_need_the_peer) {
   EXPECT_EQ(failed[1].status, WcStatus::kFlushed);
 }
 
-/// The peer's QP has said that it is ready, and ends before it has heard from ours.
-TEST_F(Direct, a_peer_that_ends_before_it_hears_from_us_costs_the_retries) {
-  connect();  // opens the window
-  pair.run(20);
-  const std::array<QueuePair*, 2> late{pair.make_qp(0, {}), pair.make_qp(1, {})};
-  QpAttr attr;
-  attr.ack_timeout = 10ms;
-  attr.retry_count = 2;
-  const Qpn own = pair.side(0).adapter->qpn(*late[0]);
-  const Qpn peer = pair.side(1).adapter->qpn(*late[1]);
-  pair.bring_up(0, *late[0], {}, peer, Lid(2), Psn(1), Psn(2), attr);
-  pair.bring_up(1, *late[1], {}, own, Lid(1), Psn(2), Psn(1), attr);
-  pair.run_one(1);
+/// Two queue pairs of which the second has said that it is ready, and has heard nothing from the first.
+class DirectUnheard : public Direct {
+ protected:
+  void SetUp() override {
+    connect();  // opens the window
+    pair.run(20);
+    qps = {pair.make_qp(0, {}), pair.make_qp(1, {})};
+    bring_up(0);
+    bring_up(1);
+    pair.run_one(1);
+  }
+  void bring_up(int index) {
+    QpAttr attr;
+    attr.ack_timeout = 10ms;
+    attr.retry_count = 2;
+    const int other = 1 - index;
+    pair.bring_up(index, *qps[static_cast<size_t>(index)], {},
+                  pair.side(other).adapter->qpn(*qps[static_cast<size_t>(other)]),
+                  Lid(static_cast<uint16_t>(other + 1)), Psn(1), Psn(1), attr);
+  }
+  void restart_peer() {
+    ASSERT_EQ(pair.side(1).adapter->modify_qp(*qps[1], {.state = QpState::kReset}, kQpAttrState),
+              ModifyResult::kOk);
+    bring_up(1);
+    pair.run_one(1);
+  }
+  void peer_says(const WindowRecord& record) {
+    const uint32_t to = pair.side(0).adapter->qpn(*qps[0]).value();
+    const uint32_t from = pair.side(1).adapter->qpn(*qps[1]).value();
+    ASSERT_EQ(pair.end(1).send(to, from, encode_window_record(record), 0), fabric::FifoPost::kOk);
+    pair.end(1).flush();
+  }
+  void expect_served() {
+    receive(2, 64, 64);
+    send(1, 0, 8);
+    pair.run(50);
+    EXPECT_EQ(pair.take_completions(1).size(), 1U);
+    const auto sent = pair.take_completions(0);
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].status, WcStatus::kSuccess);
+  }
+};
+
+TEST_F(DirectUnheard, a_peer_that_ends_costs_the_retries) {
   pair.run_one(0);
-  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(late[1]));
-  ASSERT_EQ(pair.post_send(0, *late[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  send(1, 0, 8);
   pair.run(50, 1ms);
   expect_given_up();
+}
+
+TEST_F(DirectUnheard, a_peer_that_is_reset_and_comes_up_again_is_served) {
+  restart_peer();
+  pair.run_one(0);
+  restart_peer();
+  expect_served();
+}
+
+/// Its kReady was lost.
+TEST_F(DirectUnheard, the_end_of_a_life_that_has_named_nobody_is_no_news) {
+  peer_says({.kind = WindowRecordKind::kGone, .sender_life = 2, .receiver_life = 2});
+  restart_peer();
+  expect_served();
+}
+
+TEST_F(DirectUnheard, a_request_behind_a_lost_ready_is_executed) {
+  ASSERT_EQ(pair.post_recv(0, *qps[0], 3, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  peer_says({.kind = WindowRecordKind::kSend, .flags = kRecordLast, .sender_life = 2, .receiver_life = 2});
+  pair.run_one(0);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
 }
 
 TEST_F(Direct, a_peer_that_dies_fails_what_waits_for_it_at_once) {
