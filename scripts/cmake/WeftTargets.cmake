@@ -149,6 +149,17 @@ function(weft_program NAME)
   set_property(GLOBAL APPEND PROPERTY WEFT_PROGRAMS ${NAME})
 endfunction()
 
+# weft_test_code(TARGET): compiled quickly, and three times as many sources at once as of the product: their templates are those of
+# GoogleTest, which each batch instantiates anew.
+function(weft_test_code TARGET)
+  weft_quick_build(${TARGET} -O0)
+  weft_use_precompiled(${TARGET} weft_test_headers)
+  if(WEFT_BATCH GREATER 1)
+    math(EXPR SIZE "3 * ${WEFT_BATCH}")
+    set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SIZE})
+  endif()
+endfunction()
+
 # weft_tests(FOLDER LINK ... [TIMEOUT seconds]): makes of all .cc files below tests/FOLDER one GoogleTest program, one CTest entry, and
 # one record file for scripts/clauses. A program that runs longer than TIMEOUT (default 120) is ended; three times that under sanitizers
 # and under an emulator.
@@ -161,12 +172,8 @@ function(weft_tests FOLDER)
   string(REPLACE "/" "_" NAME "test_${FOLDER}")
   add_executable(${NAME} ${SOURCES})
   target_link_libraries(${NAME} PRIVATE weft_options weft_test_support ${ARG_LINK} GTest::gtest_main GTest::gmock)
-  weft_quick_build(${NAME} -O0)
-  weft_use_precompiled(${NAME} weft_test_headers)
+  weft_test_code(${NAME})
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(WEFT_BATCH GREATER 1)
-    set_target_properties(${NAME} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${WEFT_BATCH})
-  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()

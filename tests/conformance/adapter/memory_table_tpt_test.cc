@@ -14,7 +14,7 @@ namespace {
 
 constexpr Access kRegionRights = Access::kLocalWrite | Access::kWindowBind;
 constexpr Access kRemoteBoth = Access::kRemoteRead | Access::kRemoteWrite;
-constexpr Access kFull = kRegionRights | kRemoteBoth;
+constexpr Access kAllRights = kRegionRights | kRemoteBoth;
 
 class TptTable : public ::testing::Test {
  protected:
@@ -32,7 +32,7 @@ class TptTable : public ::testing::Test {
   MemoryTable table_{16, 0, random_};
   PdId pd_{1};
   std::array<std::byte, 64> memory_{};
-  MemoryRegion region_ = table_.regions.reg_mr(pd_, memory_, kFull).value();
+  MemoryRegion region_ = table_.regions.reg_mr(pd_, memory_, kAllRights).value();
 };
 class TptEntryRow : public TptTable {};
 class TptLocal : public TptTable {};
@@ -86,10 +86,10 @@ TEST_F(TptEntryRow, TPT_ENTRY_05_four_types_in_two_bits_and_only_regions_and_win
   // Every attempt is refused and takes no entry: the table has sixteen entries, the loop makes 60 attempts.
   for (int i = 0; i < 20; ++i) {
     for (const EntryType type : {EntryType::kWindow, EntryType::kIscsiRegion, EntryType::kReserved}) {
-      EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, kFull, {.type = type}).ok());
+      EXPECT_FALSE(table_.regions.reg_mr(pd_, memory_, kAllRights, {.type = type}).ok());
     }
   }
-  EXPECT_TRUE(table_.regions.reg_mr(pd_, memory_, kFull, {.type = EntryType::kRegion}).ok());
+  EXPECT_TRUE(table_.regions.reg_mr(pd_, memory_, kAllRights, {.type = EntryType::kRegion}).ok());
 }
 
 TEST_F(TptEntryRow, TPT_ENTRY_05_while_valid_is_clear_every_access_is_refused) {
@@ -150,7 +150,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_05_a_region_whose_valid_bit_is_clear_refuses_every
     EXPECT_EQ(table_.query(key.value())->valid, valid);
   };
   expect_valid(false);
-  ASSERT_EQ(table_.regions.fill_reserved(pd_, {region.lkey, kBase, kFull | Access::kRemoteAtomic}),
+  ASSERT_EQ(table_.regions.fill_reserved(pd_, {region.lkey, kBase, kAllRights | Access::kRemoteAtomic}),
             AccessFault::kNone);
   expect_valid(true);
   ASSERT_EQ(table_.windows.unbind_rkey(pd_, key), AccessFault::kNone);
@@ -270,7 +270,7 @@ TEST_F(TptEntryRow, TPT_ENTRY_09_one_touch_is_offered_on_windows_and_says_whethe
   ASSERT_EQ(table_.windows.bind_rkey(pd_, bind), AccessFault::kNone) << "bound anew";
   EXPECT_FALSE(table_.query(once.value())->touched);
   // A registration with one-shot gives it to the window alone.
-  const MemoryRegion region = table_.regions.reg_mr(pd_, memory_, kFull | Access::kOneShot).value();
+  const MemoryRegion region = table_.regions.reg_mr(pd_, memory_, kAllRights | Access::kOneShot).value();
   EXPECT_FALSE(table_.query(region.lkey.value())->one_touch_enabled);
   EXPECT_TRUE(table_.query(region.rkey.value())->one_touch_enabled);
   touch(region.rkey);

@@ -17,7 +17,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-constexpr Access kReadWrite = Access::kRemoteRead | Access::kRemoteWrite;
+constexpr Access kReadAndWrite = Access::kRemoteRead | Access::kRemoteWrite;
 
 class RemoteAccess : public ::testing::Test {
  protected:
@@ -78,7 +78,7 @@ class RemoteAccess : public ::testing::Test {
   }
   [[nodiscard]] const MemoryRegion& target() { return pair_.side(1).region; }
   [[nodiscard]] MemoryTable& table() { return pair_.side(1).adapter->memory(); }
-  Rkey bound_key(uint64_t offset, uint64_t length, Access access = kReadWrite) {
+  Rkey bound_key(uint64_t offset, uint64_t length, Access access = kReadAndWrite) {
     const Rkey key = table().windows.alloc_rkey(pair_.side(1).pd).value();
     EXPECT_EQ(table().windows.bind_rkey(pair_.side(1).pd,
                                         {key, target().lkey, target().addr + offset, length, access}),
@@ -113,14 +113,14 @@ TEST_F(TptRemoteRc, TPT_REMOTE_02c_another_protection_domain) {
   covers("TPT-REMOTE-02c");
   const PdId other = pair_.side(1).adapter->alloc_pd().value();
   const auto region =
-      table().regions.reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | kReadWrite).value();
+      table().regions.reg_mr(other, pair_.side(1).memory, Access::kLocalWrite | kReadAndWrite).value();
   expect_refused(AccessFault::kWrongPd, region.addr, region.rkey, 100);
 }
 
 TEST_F(TptRemoteRc, TPT_REMOTE_02d_an_old_instance) {
   covers("TPT-REMOTE-02d");
   const Rkey first = table().windows.alloc_rkey(pair_.side(1).pd).value();
-  const BindRequest bind{first, target().lkey, target().addr, 4096, kReadWrite};
+  const BindRequest bind{first, target().lkey, target().addr, 4096, kReadAndWrite};
   Rkey now;
   ASSERT_EQ(table().windows.rebind_window(pair_.side(1).pd, bind, now), AccessFault::kNone);
   expect_granted(target().addr, now, 100);
@@ -216,7 +216,7 @@ TEST_F(SanRmpRc, SAN_RMP_10_refused_unless_key_and_range_are_what_is_bound) {
 
 TEST_F(SanRmpRc, SAN_RMP_12_one_shot_first_good_second_refused) {
   covers("SAN-RMP-12");
-  const Rkey key = bound_key(0, 20'000, kReadWrite | Access::kOneShot);
+  const Rkey key = bound_key(0, 20'000, kReadAndWrite | Access::kOneShot);
   expect_granted(target().addr, key, 20'000);  // many packets of one operation
   expect_refused(AccessFault::kNotValid, target().addr, key, 100);
 }
@@ -282,7 +282,7 @@ TEST(SanNodeAdapter, SAN_NODE_04_an_endnode_without_inbound_rdma_refuses_it_on_e
       ChannelAdapter& near = *pair.side(0).adapter;
       ChannelAdapter& far = *pair.side(1).adapter;
       QpAttr attr;
-      attr.access = kReadWrite;
+      attr.access = kReadAndWrite;
       ASSERT_EQ(far.modify_qp(*qps[1], attr, kQpAttrAccess), ModifyResult::kOk);
       pair.side(0).fill(0, 64, 5);
       pair.side(1).fill(4096, 64, 9);
@@ -345,7 +345,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_01_segments_are_validated_when_the_wqe_is_processed
     request.opcode = opcode;
     request.sges = sges;
     request.bind = {side.adapter->memory().windows.alloc_rkey(side.pd).value(), side.region.lkey,
-                    side.region.addr, 64, kReadWrite};
+                    side.region.addr, 64, kReadAndWrite};
     return side.adapter->post_send(*qps_[0], request);
   };
   // An operation on data takes several segments; a bind takes none (C-34).
@@ -458,7 +458,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   const uint64_t agent_calls = side.adapter->counters().get(AdapterCounter::kAgentCalls);
   SendRequest bind;
   bind.opcode = SendOpcode::kBindWindow;
-  bind.bind = {key, side.region.lkey, side.region.addr, 64, kReadWrite | Access::kOneShot};
+  bind.bind = {key, side.region.lkey, side.region.addr, 64, kReadAndWrite | Access::kOneShot};
   ASSERT_EQ(side.adapter->post_send(*qps_[0], bind), PostResult::kOk);
   pair_.run(20);
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
@@ -474,7 +474,7 @@ TEST_F(TptLocalRc, TPT_LOCAL_02g_a_bind_request_needs_window_binding) {
   EXPECT_FALSE(memory.query(key.value()).has_value());
   EXPECT_EQ(side.adapter->counters().get(AdapterCounter::kAgentCalls), agent_calls) << "nor in its end";
   const Rkey second = memory.windows.alloc_rkey(side.pd).value();
-  bind.bind = {second, closed.lkey, closed.addr, 64, kReadWrite};
+  bind.bind = {second, closed.lkey, closed.addr, 64, kReadAndWrite};
   ASSERT_EQ(side.adapter->post_send(*qps_[0], bind), PostResult::kOk);
   pair_.run(20);
   EXPECT_EQ(last_status(), WcStatus::kMwBind);

@@ -16,8 +16,8 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-constexpr Access kFull = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
-constexpr uint64_t kPage = 4096;
+constexpr Access kUsualRights = Access::kLocalWrite | Access::kRemoteRead | Access::kRemoteWrite;
+constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kBase = 0x7000'0000;
 
 class SendRegistrationRow : public ::testing::Test {
@@ -44,17 +44,17 @@ class SendRegistrationRow : public ::testing::Test {
   }
   MemoryRegion stage(Lkey lkey) {
     std::vector<std::byte*> pages;
-    for (uint64_t page = 4; page-- > 0;) pages.push_back(near().memory.data() + kStaged + page * kPage);
-    return table().regions.stage(lkey, PageList{.pages = pages, .length = 4 * kPage}).value();
+    for (uint64_t page = 4; page-- > 0;) pages.push_back(near().memory.data() + kStaged + page * kPageBytes);
+    return table().regions.stage(lkey, PageList{.pages = pages, .length = 4 * kPageBytes}).value();
   }
   /// The bytes of that region in the order of its addresses.
   [[nodiscard]] std::vector<std::byte> staged_bytes(uint64_t offset, uint64_t bytes) {
     std::vector<std::byte> out;
     for (uint64_t i = offset; i < offset + bytes; ++i)
-      out.push_back(near().memory[kStaged + (3 - i / kPage) * kPage + i % kPage]);
+      out.push_back(near().memory[kStaged + (3 - i / kPageBytes) * kPageBytes + i % kPageBytes]);
     return out;
   }
-  static SendRequest registration(uint64_t wr_id, Lkey lkey, Access access = kFull) {
+  static SendRequest registration(uint64_t wr_id, Lkey lkey, Access access = kUsualRights) {
     return {.wr_id = wr_id,
             .opcode = SendOpcode::kRegister,
             .flags = kSendSignaled,
@@ -116,7 +116,7 @@ TEST_F(SendRegistrationRow, TPT_REG_02_the_mechanism_is_enabled_by_a_field_of_th
 TEST_F(SendRegistrationRow, TPT_REG_03_the_keys_are_used_behind_the_request_without_waiting) {
   covers("TPT-REG-03");
   connect(SendRegistration::kAnticipatory);
-  near().fill(kStaged, 4 * kPage, 3);
+  near().fill(kStaged, 4 * kPageBytes, 3);
   const MemoryRegion region = reserve();
   ASSERT_NE(region.lkey, Lkey());
   ASSERT_NE(region.rkey, Rkey());
@@ -157,44 +157,46 @@ struct Violation {
 constexpr std::array kViolations{
     Violation{"points to no entry", AccessFault::kNotValid,
               [](MemoryTable&, PdId, const MemoryRegion& good) {
-                return RegisterRequest{Lkey(good.lkey.value() ^ 0x50), kBase, kFull};
+                return RegisterRequest{Lkey(good.lkey.value() ^ 0x50), kBase, kUsualRights};
               }},
     Violation{"points to a window", AccessFault::kWrongType,
               [](MemoryTable&, PdId, const MemoryRegion& good) {
-                return RegisterRequest{Lkey(good.rkey.value()), kBase, kFull};
+                return RegisterRequest{Lkey(good.rkey.value()), kBase, kUsualRights};
               }},
     Violation{"an entry of another domain", AccessFault::kWrongPd,
               [](MemoryTable& table, PdId pd, const MemoryRegion&) {
                 return RegisterRequest{table.regions.reserve_mr(PdId(pd.value() + 1), true).value().lkey,
-                                       kBase, kFull};
-              }},
-    Violation{"an old instance", AccessFault::kWrongInstance,
-              [](MemoryTable& table, PdId pd, const MemoryRegion&) {
-                std::array<std::byte, 8> memory{};
-                const MemoryRegion first = table.regions.reserve_mr(pd, true).value();
-                EXPECT_TRUE(table.regions.stage(first.lkey, memory).ok());
-                EXPECT_EQ(table.regions.fill_reserved(pd, {first.lkey, kBase, kFull}), AccessFault::kNone);
-                EXPECT_EQ(table.regions.invalidate_region(pd, first.lkey), AccessFault::kNone);
-                EXPECT_NE(table.regions.stage(first.lkey, memory).value().lkey, first.lkey);
-                return RegisterRequest{first.lkey, kBase, kFull};
-              }},
-    Violation{"registered already", AccessFault::kAlreadyBound,
-              [](MemoryTable& table, PdId pd, const MemoryRegion&) {
-                static std::array<std::byte, 8> memory;
-                const MemoryRegion twice = table.regions.reserve_mr(pd, true).value();
-                EXPECT_TRUE(table.regions.stage(twice.lkey, memory).ok());
-                EXPECT_EQ(table.regions.fill_reserved(pd, {twice.lkey, kBase, kFull}), AccessFault::kNone);
-                return RegisterRequest{twice.lkey, kBase, kFull};
-              }},
-    Violation{"nothing is staged", AccessFault::kNotMapped,
-              [](MemoryTable& table, PdId pd, const MemoryRegion&) {
-                return RegisterRequest{table.regions.reserve_mr(pd, true).value().lkey, kBase, kFull};
+                                       kBase, kUsualRights};
               }},
     Violation{
-        "beyond the last address", AccessFault::kOutOfBounds,
-        [](MemoryTable&, PdId, const MemoryRegion& good) {
-          return RegisterRequest{good.lkey, std::numeric_limits<uint64_t>::max() - 4 * kPage + 2, kFull};
+        "an old instance", AccessFault::kWrongInstance,
+        [](MemoryTable& table, PdId pd, const MemoryRegion&) {
+          std::array<std::byte, 8> memory{};
+          const MemoryRegion first = table.regions.reserve_mr(pd, true).value();
+          EXPECT_TRUE(table.regions.stage(first.lkey, memory).ok());
+          EXPECT_EQ(table.regions.fill_reserved(pd, {first.lkey, kBase, kUsualRights}), AccessFault::kNone);
+          EXPECT_EQ(table.regions.invalidate_region(pd, first.lkey), AccessFault::kNone);
+          EXPECT_NE(table.regions.stage(first.lkey, memory).value().lkey, first.lkey);
+          return RegisterRequest{first.lkey, kBase, kUsualRights};
         }},
+    Violation{
+        "registered already", AccessFault::kAlreadyBound,
+        [](MemoryTable& table, PdId pd, const MemoryRegion&) {
+          static std::array<std::byte, 8> memory;
+          const MemoryRegion twice = table.regions.reserve_mr(pd, true).value();
+          EXPECT_TRUE(table.regions.stage(twice.lkey, memory).ok());
+          EXPECT_EQ(table.regions.fill_reserved(pd, {twice.lkey, kBase, kUsualRights}), AccessFault::kNone);
+          return RegisterRequest{twice.lkey, kBase, kUsualRights};
+        }},
+    Violation{"nothing is staged", AccessFault::kNotMapped,
+              [](MemoryTable& table, PdId pd, const MemoryRegion&) {
+                return RegisterRequest{table.regions.reserve_mr(pd, true).value().lkey, kBase, kUsualRights};
+              }},
+    Violation{"beyond the last address", AccessFault::kOutOfBounds,
+              [](MemoryTable&, PdId, const MemoryRegion& good) {
+                return RegisterRequest{good.lkey, std::numeric_limits<uint64_t>::max() - 4 * kPageBytes + 2,
+                                       kUsualRights};
+              }},
     Violation{"a right without its key", AccessFault::kBadFlags,
               [](MemoryTable&, PdId, const MemoryRegion& good) {
                 return RegisterRequest{good.lkey, kBase, Access::kLocalWrite};
@@ -202,7 +204,7 @@ constexpr std::array kViolations{
     Violation{"no room in the tables", AccessFault::kNoRoom,
               [](MemoryTable& table, PdId, const MemoryRegion& good) {
                 table.regions.limit_page_entries(3);
-                return RegisterRequest{good.lkey, kBase, kFull};
+                return RegisterRequest{good.lkey, kBase, kUsualRights};
               }},
 };
 
@@ -230,7 +232,7 @@ TEST_F(SendRegistrationRow, TPT_REG_04_each_single_violation_gives_an_error_comp
     const TptEntry entry = *table().query(good.lkey.value());
     EXPECT_TRUE(entry.valid && table().query(good.rkey.value())->valid) << "then the entry is created";
     EXPECT_EQ(entry.start, kBase);
-    EXPECT_EQ(entry.length, 4 * kPage);
+    EXPECT_EQ(entry.length, 4 * kPageBytes);
   }
 }
 
@@ -394,9 +396,9 @@ TEST_F(SendRegistrationRow, TPT_REG_07_one_completion_for_each_request) {
 /// A local invalidation waits for earlier requests, because they may have to read the memory again.
 TEST_F(SendRegistrationRow, a_local_invalidate_waits_until_earlier_requests_have_completed) {
   connect(SendRegistration::kReactive);
-  near().fill(kStaged, 4 * kPage, 11);
+  near().fill(kStaged, 4 * kPageBytes, 11);
   const MemoryRegion region = reserve();
-  const Sge data{.addr = kBase, .length = 4 * kPage, .lkey = region.lkey};
+  const Sge data{.addr = kBase, .length = 4 * kPageBytes, .lkey = region.lkey};
   const std::array<SendRequest, 3> list{
       registration(1, region.lkey), write(2, data),
       SendRequest{.wr_id = 3, .opcode = SendOpcode::kLocalInvalidate, .rkey = Rkey(region.lkey.value())}};
@@ -410,7 +412,7 @@ TEST_F(SendRegistrationRow, a_local_invalidate_waits_until_earlier_requests_have
   EXPECT_TRUE(table().query(region.lkey.value())->valid);
   pair_.run(20'000);
   expect_completions(0, {{1, WcStatus::kSuccess}, {2, WcStatus::kSuccess}, {3, WcStatus::kSuccess}});
-  EXPECT_EQ(far().bytes_at(0, 4 * kPage), staged_bytes(0, 4 * kPage));
+  EXPECT_EQ(far().bytes_at(0, 4 * kPageBytes), staged_bytes(0, 4 * kPageBytes));
   EXPECT_FALSE(table().query(region.lkey.value())->valid);
   EXPECT_FALSE(table().query(region.rkey.value())->valid);
 }
@@ -489,7 +491,7 @@ TEST_F(SendRegistrationRow, invalidation_ends_only_what_a_request_has_registered
   EXPECT_FALSE(table().regions.stage(region.lkey, near().memory).ok()) << "it is registered";
   // A region with a bound window cannot be invalidated.
   const MemoryRegion bound = reserve();
-  ASSERT_EQ(table().regions.fill_reserved(near().pd, {bound.lkey, kBase, kFull | Access::kWindowBind}),
+  ASSERT_EQ(table().regions.fill_reserved(near().pd, {bound.lkey, kBase, kUsualRights | Access::kWindowBind}),
             AccessFault::kNone);
   const Rkey key = table().windows.alloc_rkey(near().pd).value();
   ASSERT_EQ(table().windows.bind_rkey(near().pd, {key, bound.lkey, kBase, 8, Access::kRemoteRead}),

@@ -17,8 +17,8 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-constexpr uint32_t kCell = 256;
-constexpr uint32_t kPage = 4096;
+constexpr uint32_t kCellPayload = 256;
+constexpr uint32_t kPageBytes = 4096;
 
 class LateCells : public ::testing::Test {
  protected:
@@ -52,7 +52,7 @@ class LateCells : public ::testing::Test {
   /// @return the first page border in side 1's buffer
   std::byte* first_page() {
     std::byte* base = pair.side(1).memory.data();
-    return base + (kPage - reinterpret_cast<uintptr_t>(base) % kPage) % kPage;
+    return base + (kPageBytes - reinterpret_cast<uintptr_t>(base) % kPageBytes) % kPageBytes;
   }
   /// Expected content of side 1's buffer from byte 0 on, as runs of one value.
   struct Run {
@@ -71,7 +71,7 @@ class LateCells : public ::testing::Test {
     for (const WorkCompletion& done : pair.side(0).completions) EXPECT_EQ(done.status, WcStatus::kSuccess);
   }
 
-  AdapterPair pair{kCell};
+  AdapterPair pair{kCellPayload};
   std::array<QueuePair*, 2> qps{};
   uint32_t source = 0;
 };
@@ -79,7 +79,7 @@ class LateCells : public ::testing::Test {
 /// Told to wait, the sender would repeat from its first cell each time and never reach the missing cell.
 TEST_F(LateCells, a_message_with_a_receive_gets_no_not_ready_for_the_next_one) {
   use({.recv_wqes = 1, .signal_all = true});
-  const std::vector<Sge> room{pair.side(1).sge(0, 4 * kCell)};
+  const std::vector<Sge> room{pair.side(1).sge(0, 4 * kCellPayload)};
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, room), PostResult::kOk);
   pair.pipe.set_filter([copies = 0](int from, std::vector<std::byte>& cell) mutable {
     CellView view;
@@ -88,9 +88,9 @@ TEST_F(LateCells, a_message_with_a_receive_gets_no_not_ready_for_the_next_one) {
     if (view.cell_number == 3) return Verdict::kDrop;
     return view.cell_number == 1 && copies++ == 0 ? Verdict::kHold : Verdict::kPass;
   });
-  post(SendOpcode::kSend, 0, 4 * kCell, 1, Rkey());
+  post(SendOpcode::kSend, 0, 4 * kCellPayload, 1, Rkey());
   pair.run(5);
-  post(SendOpcode::kSend, 0, 4 * kCell, 2, Rkey());
+  post(SendOpcode::kSend, 0, 4 * kCellPayload, 2, Rkey());
   pair.run(5);
   pair.pipe.release_held();
   pair.run(5);
@@ -108,20 +108,20 @@ TEST_F(LateCells, a_message_with_a_receive_gets_no_not_ready_for_the_next_one) {
 TEST_F(LateCells, a_write_leaves_what_a_later_one_has_written) {
   use({.signal_all = true});
   lose({1});
-  write(0, 4 * kCell, 1);
-  write(128, 2 * kCell, 2);
+  write(0, 4 * kCellPayload, 1);
+  write(128, 2 * kCellPayload, 2);
   pair.run(50);
   expect_successes(2);
-  expect_memory({{128, 1}, {512, 2}, {384, 1}, {kCell, 0}});
+  expect_memory({{128, 1}, {512, 2}, {384, 1}, {kCellPayload, 0}});
   EXPECT_EQ(counted(QpCounter::kCellsBehindLater), 1U);
 }
 
 TEST_F(LateCells, the_last_of_several_writes_wins_wherever_they_meet) {
   use({.signal_all = true});
   lose({0, 1, 5, 9});
-  write(0, 4 * kCell, 1);
-  write(100, 3 * kCell, 2);
-  write(300, 3 * kCell, 3);
+  write(0, 4 * kCellPayload, 1);
+  write(100, 3 * kCellPayload, 2);
+  write(300, 3 * kCellPayload, 3);
   write(350, 10, 4);
   pair.run(50);
   expect_successes(4);
@@ -134,10 +134,10 @@ TEST_F(LateCells, writes_meet_under_two_keys) {
   PairSide& far = pair.side(1);
   const Rkey key = adapter(1).memory().windows.alloc_rkey(far.pd).value();
   ASSERT_EQ(adapter(1).memory().windows.bind_rkey(
-                far.pd, {key, far.region.lkey, far.region.addr, 4 * kCell, Access::kRemoteWrite}),
+                far.pd, {key, far.region.lkey, far.region.addr, 4 * kCellPayload, Access::kRemoteWrite}),
             AccessFault::kNone);
   lose({1});
-  write(0, 4 * kCell, 1);
+  write(0, 4 * kCellPayload, 1);
   post(SendOpcode::kRdmaWrite, far.region.addr + 300, 100, 2, key);
   pair.run(50);
   expect_successes(2);
@@ -149,22 +149,23 @@ TEST_F(LateCells, writes_meet_in_pages) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
   std::byte* base = first_page();
-  const std::array<std::byte*, 2> pages{base + kPage, base};
+  const std::array<std::byte*, 2> pages{base + kPageBytes, base};
   const auto region = adapter(1).memory().regions.reg_pages(
-      far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
+      far.pd, {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
       Access::kLocalWrite | Access::kRemoteWrite);
   ASSERT_TRUE(region.ok());
-  const uint64_t va = region.value().addr + kPage - 2 * kCell;
+  const uint64_t va = region.value().addr + kPageBytes - 2 * kCellPayload;
   lose({1, 2});
-  post(SendOpcode::kRdmaWrite, va, 4 * kCell, 1, region.value().rkey);
-  post(SendOpcode::kRdmaWrite, va + kCell + 100, kCell + 100, 2, region.value().rkey);
+  post(SendOpcode::kRdmaWrite, va, 4 * kCellPayload, 1, region.value().rkey);
+  post(SendOpcode::kRdmaWrite, va + kCellPayload + 100, kCellPayload + 100, 2, region.value().rkey);
   pair.run(50);
   expect_successes(2);
   const auto at = [&](uint32_t byte) {  // byte of the message
-    return byte < 2 * kCell ? base[2 * kPage - 2 * kCell + byte] : base[byte - 2 * kCell];
+    return byte < 2 * kCellPayload ? base[2 * kPageBytes - 2 * kCellPayload + byte]
+                                   : base[byte - 2 * kCellPayload];
   };
-  for (uint32_t byte = 0; byte < 4 * kCell; ++byte) {
-    const bool later = byte >= kCell + 100 && byte < 2 * kCell + 200;
+  for (uint32_t byte = 0; byte < 4 * kCellPayload; ++byte) {
+    const bool later = byte >= kCellPayload + 100 && byte < 2 * kCellPayload + 200;
     ASSERT_EQ(at(byte), later ? std::byte{2} : std::byte{1}) << byte;
   }
 }
@@ -178,15 +179,15 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   MemoryTable& table = adapter(1).memory();
   std::byte* base = first_page();
   const auto region_of = [&](uint32_t first, uint32_t second) {
-    const std::array<std::byte*, 2> pages{base + first * kPage, base + second * kPage};
+    const std::array<std::byte*, 2> pages{base + first * kPageBytes, base + second * kPageBytes};
     return table.regions
-        .reg_pages(far.pd, {.pages = pages, .page_bytes = kPage, .length = 2 * kPage},
+        .reg_pages(far.pd, {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
                    Access::kLocalWrite | Access::kRemoteWrite | Access::kWindowBind)
         .value();
   };
   const Rkey key = table.windows.alloc_rkey(far.pd).value();
   const auto bind = [&](const MemoryRegion& region) {
-    ASSERT_EQ(table.windows.bind_rkey(far.pd, {key, region.lkey, region.addr, 2 * kPage,
+    ASSERT_EQ(table.windows.bind_rkey(far.pd, {key, region.lkey, region.addr, 2 * kPageBytes,
                                                Access::kRemoteWrite | Access::kZeroBased}),
               AccessFault::kNone);
   };
@@ -195,16 +196,17 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
     if (from == 1) return Verdict::kDrop;  // no repetition is asked for
     return cells++ == 1 ? Verdict::kHold : Verdict::kPass;
   });
-  write(static_cast<uint32_t>(base + kPage - far.memory.data()), 4 * kCell, 1);
-  post(SendOpcode::kRdmaWrite, kPage - kCell, 4 * kCell, 2, key);
+  write(static_cast<uint32_t>(base + kPageBytes - far.memory.data()), 4 * kCellPayload, 1);
+  post(SendOpcode::kRdmaWrite, kPageBytes - kCellPayload, 4 * kCellPayload, 2, key);
   pair.run(3, Duration{});
-  ASSERT_EQ(base[2 * kPage], std::byte{2}) << "placed ahead of its turn";
+  ASSERT_EQ(base[2 * kPageBytes], std::byte{2}) << "placed ahead of its turn";
   ASSERT_EQ(table.windows.unbind_rkey(far.pd, key), AccessFault::kNone);
   bind(region_of(3, 1));
   pair.pipe.set_filter(nullptr);
   pair.pipe.release_held();
   pair.run(50);
-  for (uint32_t byte = 0; byte < 4 * kCell; ++byte) ASSERT_EQ(base[kPage + byte], std::byte{1}) << byte;
+  for (uint32_t byte = 0; byte < 4 * kCellPayload; ++byte)
+    ASSERT_EQ(base[kPageBytes + byte], std::byte{1}) << byte;
   ASSERT_EQ(pair.side(0).completions.size(), 2U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kRemoteAccess);
@@ -212,10 +214,11 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
 
 TEST_F(LateCells, a_send_leaves_what_a_later_write_has_written) {
   use({.signal_all = true});
-  ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 300), pair.side(1).sge(300, 4 * kCell)}),
-            PostResult::kOk);
+  ASSERT_EQ(
+      pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 300), pair.side(1).sge(300, 4 * kCellPayload)}),
+      PostResult::kOk);
   lose({1});
-  post(SendOpcode::kSend, 0, 4 * kCell, 1, {});
+  post(SendOpcode::kSend, 0, 4 * kCellPayload, 1, {});
   write(290, 20, 2);
   pair.run(50);
   expect_successes(2);
@@ -227,7 +230,7 @@ TEST_F(LateCells, a_write_leaves_what_a_later_send_has_brought) {
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(200, 100), pair.side(1).sge(400, 100)}),
             PostResult::kOk);
   lose({0, 1});
-  write(0, 4 * kCell, 1);
+  write(0, 4 * kCellPayload, 1);
   post(SendOpcode::kSend, 0, 150, 2, {});
   pair.run(50);
   expect_successes(2);
@@ -238,7 +241,7 @@ TEST_F(LateCells, a_write_leaves_what_a_later_send_has_brought) {
 TEST_F(LateCells, stashed_cells_do_not_overwrite_later_packets) {
   use({.signal_all = true});
   lose({0});
-  write(0, 4 * kCell, 1);
+  write(0, 4 * kCellPayload, 1);
   write(500, 100, 2);
   pair.run(50);
   EXPECT_NE(counted(QpCounter::kCellsStashed), 0U);
@@ -252,8 +255,9 @@ TEST_F(LateCells, a_packet_crc_is_over_what_came_though_later_writes_have_change
   use({.signal_all = true, .packet_crc = true});
   ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {}), PostResult::kOk);
   lose({1});
-  write(0, 4 * kCell - 3, 1);
-  post(SendOpcode::kRdmaWriteWithImm, pair.side(1).region.addr + 128, 2 * kCell, 2, pair.side(1).region.rkey);
+  write(0, 4 * kCellPayload - 3, 1);
+  post(SendOpcode::kRdmaWriteWithImm, pair.side(1).region.addr + 128, 2 * kCellPayload, 2,
+       pair.side(1).region.rkey);
   pair.run(50);
   expect_successes(2);
   EXPECT_EQ(counted(QpCounter::kPacketCrcErrors), 0U);
@@ -264,7 +268,7 @@ TEST_F(LateCells, a_packet_crc_is_over_what_came_though_later_writes_have_change
 TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
   for (const SendOpcode opcode : {SendOpcode::kRdmaWriteWithImm, SendOpcode::kSendWithImm}) {
     use({.signal_all = true, .idata_takes_recv_wqe = true, .packet_crc = true});
-    ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 4 * kCell)}), PostResult::kOk);
+    ASSERT_EQ(pair.post_recv(1, *qps[1], 1, {pair.side(1).sge(0, 4 * kCellPayload)}), PostResult::kOk);
     pair.side(0).completions.clear();
     pair.pipe.set_filter([count = 0](int from, std::vector<std::byte>& bytes) mutable {
       if (from != 0) return Verdict::kPass;
@@ -275,11 +279,11 @@ TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
       store_be(bytes.data() + covered, crc32c(std::span(bytes).first(covered)));
       return Verdict::kPass;
     });
-    post(opcode, pair.side(1).region.addr, 4 * kCell, 1, pair.side(1).region.rkey);
+    post(opcode, pair.side(1).region.addr, 4 * kCellPayload, 1, pair.side(1).region.rkey);
     pair.run(50);
     expect_successes(1);
     EXPECT_EQ(counted(QpCounter::kPacketCrcErrors), 1U);
-    expect_memory({{4 * kCell, 1}});
+    expect_memory({{4 * kCellPayload, 1}});
   }
 }
 
@@ -289,11 +293,11 @@ TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
 TEST_F(LateCells, a_request_that_is_refused_lets_the_reads_before_it_be_answered) {
   use({.signal_all = true});
   PairSide& far = pair.side(1);
-  far.fill(0, 4 * kCell, 9);
+  far.fill(0, 4 * kCellPayload, 9);
   pair.pipe.set_room(1, 0);
-  post(SendOpcode::kRdmaRead, far.region.addr, 4 * kCell, 1, far.region.rkey);
-  post(SendOpcode::kRdmaRead, far.region.addr, 2 * kCell, 2, far.region.rkey);
-  post(SendOpcode::kRdmaWrite, far.region.addr, kCell, 3, Rkey(far.region.rkey.value() ^ 1));
+  post(SendOpcode::kRdmaRead, far.region.addr, 4 * kCellPayload, 1, far.region.rkey);
+  post(SendOpcode::kRdmaRead, far.region.addr, 2 * kCellPayload, 2, far.region.rkey);
+  post(SendOpcode::kRdmaWrite, far.region.addr, kCellPayload, 3, Rkey(far.region.rkey.value() ^ 1));
   pair.run(5);
   EXPECT_TRUE(pair.side(0).completions.empty());
   pair.pipe.set_room(1, UINT32_MAX);
@@ -302,7 +306,7 @@ TEST_F(LateCells, a_request_that_is_refused_lets_the_reads_before_it_be_answered
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kSuccess);
   EXPECT_EQ(pair.side(0).completions[2].status, WcStatus::kRemoteAccess);
-  EXPECT_EQ(pair.side(0).bytes_at(0, 4 * kCell), far.bytes_at(0, 4 * kCell));
+  EXPECT_EQ(pair.side(0).bytes_at(0, 4 * kCellPayload), far.bytes_at(0, 4 * kCellPayload));
   EXPECT_EQ(adapter(1).query_qp(*qps[1]).state, QpState::kErr);
 }
 

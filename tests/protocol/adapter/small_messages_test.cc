@@ -14,7 +14,7 @@ namespace weft::test {
 using namespace adapter;
 namespace {
 
-constexpr uint32_t kBytes = 8;
+constexpr uint32_t kMessageBytes = 8;
 
 class SmallMessages : public ::testing::Test {
  protected:
@@ -32,7 +32,7 @@ class SmallMessages : public ::testing::Test {
         AccessFault::kNone);
   }
   /// @return the status of a write to `offset` of the far buffer
-  WcStatus write(Rkey key, uint32_t offset, uint32_t bytes = kBytes) {
+  WcStatus write(Rkey key, uint32_t offset, uint32_t bytes = kMessageBytes) {
     return write_from(pair.side(0).sge(offset, bytes), key, offset);
   }
   WcStatus write_from(const Sge& sge, Rkey key, uint32_t offset) {
@@ -47,10 +47,10 @@ class SmallMessages : public ::testing::Test {
     return pair.side(0).completions.empty() ? WcStatus::kGeneral : pair.side(0).completions.front().status;
   }
   void expect_written(uint32_t offset) {
-    EXPECT_EQ(pair.side(1).bytes_at(offset, kBytes), pair.side(0).bytes_at(offset, kBytes));
+    EXPECT_EQ(pair.side(1).bytes_at(offset, kMessageBytes), pair.side(0).bytes_at(offset, kMessageBytes));
   }
   void expect_untouched(uint32_t offset) {
-    EXPECT_EQ(pair.side(1).bytes_at(offset, kBytes), std::vector<std::byte>(kBytes));
+    EXPECT_EQ(pair.side(1).bytes_at(offset, kMessageBytes), std::vector<std::byte>(kMessageBytes));
   }
 
   AdapterPair pair;
@@ -122,9 +122,9 @@ TEST_F(SmallMessages, of_a_region_that_has_ended_do_not_leave) {
   PairSide& near = pair.side(0);
   const MemoryRegion own = table(0).regions.reg_mr(near.pd, near.memory, Access::kLocalWrite).value();
   const Rkey key = key_over(0, 4096);
-  EXPECT_EQ(write_from({own.addr, kBytes, own.lkey}, key, 0), WcStatus::kSuccess);
+  EXPECT_EQ(write_from({own.addr, kMessageBytes, own.lkey}, key, 0), WcStatus::kSuccess);
   ASSERT_TRUE(table(0).regions.dereg_mr(own.lkey).ok());
-  EXPECT_EQ(write_from({own.addr + 64, kBytes, own.lkey}, key, 64), WcStatus::kLocalProtection);
+  EXPECT_EQ(write_from({own.addr + 64, kMessageBytes, own.lkey}, key, 64), WcStatus::kLocalProtection);
   expect_untouched(64);
 }
 
@@ -133,9 +133,9 @@ TEST_F(SmallMessages, stay_within_the_region_of_the_last_one) {
   const std::span<std::byte> part(near.memory.data() + 64, 64);
   const MemoryRegion own = table(0).regions.reg_mr(near.pd, part, Access::kLocalWrite).value();
   const Rkey key = key_over(0, 4096);
-  EXPECT_EQ(write_from({own.addr, kBytes, own.lkey}, key, 64), WcStatus::kSuccess);
+  EXPECT_EQ(write_from({own.addr, kMessageBytes, own.lkey}, key, 64), WcStatus::kSuccess);
   expect_written(64);
-  EXPECT_EQ(write_from({own.addr + 57, kBytes, own.lkey}, key, 121), WcStatus::kLocalProtection);
+  EXPECT_EQ(write_from({own.addr + 57, kMessageBytes, own.lkey}, key, 121), WcStatus::kLocalProtection);
   expect_untouched(121);
 }
 
@@ -144,15 +144,15 @@ TEST_F(SmallMessages, fill_receives_in_their_order_and_none_beyond_its_length) {
   for (uint32_t i = 0; i < 3; ++i)
     ASSERT_EQ(pair.post_recv(1, *qps[1], 10 + i, {far.sge(i * 64, i == 2 ? 4 : 16)}), PostResult::kOk);
   for (uint32_t i = 0; i < 3; ++i) {
-    pair.side(0).fill(i * 64, kBytes, static_cast<uint8_t>(i + 1));
-    const Sge sge = pair.side(0).sge(i * 64, kBytes);
+    pair.side(0).fill(i * 64, kMessageBytes, static_cast<uint8_t>(i + 1));
+    const Sge sge = pair.side(0).sge(i * 64, kMessageBytes);
     ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}}), PostResult::kOk);
   }
   pair.run(50);
   ASSERT_EQ(far.completions.size(), 3U);
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(far.completions[i].wr_id, 10 + i);
   EXPECT_EQ(far.completions[0].status, WcStatus::kSuccess);
-  EXPECT_EQ(far.completions[1].byte_count, kBytes);
+  EXPECT_EQ(far.completions[1].byte_count, kMessageBytes);
   EXPECT_EQ(far.completions[2].status, WcStatus::kLocalLength);
   expect_written(0);
   expect_written(64);

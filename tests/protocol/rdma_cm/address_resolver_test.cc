@@ -12,13 +12,13 @@
 namespace weft::rdma_cm {
 namespace {
 
-constexpr uint64_t kHost = 0x1234;
+constexpr uint64_t kAskersHost = 0x1234;
 
-struct Node final : test::MadNode, AddressUser {
-  Node(test::MadNetwork& network, Lid lid)
+struct ResolverNode final : test::MadNode, AddressUser {
+  ResolverNode(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid),
         random(lid.value()),
-        resolver(Guid(lid.value()), random, *this, *this, kHost) {}
+        resolver(Guid(lid.value()), random, *this, *this, kAskersHost) {}
   void on_endnode(Instant now, Lid from, const EndnodeMad& mad) override { resolver.receive(now, from, mad); }
   void poll(Instant now) override { resolver.poll(now); }
   Owns owns(const MadAddress& question) noexcept override {
@@ -48,9 +48,9 @@ class AddressResolverTest : public ::testing::Test {
     return a.resolver.ask(network.clock.now(), address, a.lid(), 2s, 0);
   }
   test::MadNetwork network;
-  Node a{network, Lid(1)};
-  Node b{network, Lid(2)};
-  Node c{network, Lid(3)};
+  ResolverNode a{network, Lid(1)};
+  ResolverNode b{network, Lid(2)};
+  ResolverNode c{network, Lid(3)};
 };
 
 TEST_F(AddressResolverTest, the_owner_answers) {
@@ -62,7 +62,7 @@ TEST_F(AddressResolverTest, the_owner_answers) {
 }
 
 TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
-  for (Node* node : {&a, &b, &c}) node->ips = {std::byte{7}};
+  for (ResolverNode* node : {&a, &b, &c}) node->ips = {std::byte{7}};
   c.ports = {80};
   const uint64_t question = ask(7, 80);
   network.run(400ms);
@@ -84,7 +84,7 @@ TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
 
 /// After a restart of the switch the asker may join before the endnode that listens.
 TEST_F(AddressResolverTest, one_that_holds_the_port_is_waited_for) {
-  for (Node* node : {&a, &b}) node->ips = {std::byte{7}};
+  for (ResolverNode* node : {&a, &b}) node->ips = {std::byte{7}};
   b.ports = {80};
   a.held = {80, 81, 82};
   network.nodes.erase(2);

@@ -16,8 +16,8 @@ namespace weft::rdma_cm {
 namespace {
 
 /// An endnode whose user records its events, and answers when the test says so, or at once if `answers`.
-struct Node final : test::MadNode, CmUser {
-  Node(test::MadNetwork& network, Lid lid)
+struct ManagerNode final : test::MadNode, CmUser {
+  ManagerNode(test::MadNetwork& network, Lid lid)
       : MadNode(network, lid), random(lid.value()), manager(random, *this, *this), clock(network.clock) {}
 
   void on_cm(Instant now, Lid from, const CmMad& mad) override {
@@ -119,8 +119,8 @@ class ConnectionManagerTest : public ::testing::Test {
   using Events = std::vector<CmEventKind>;
 
   test::MadNetwork network;
-  Node a{network, Lid(1)};
-  Node b{network, Lid(2)};
+  ManagerNode a{network, Lid(1)};
+  ManagerNode b{network, Lid(2)};
 };
 
 TEST_F(ConnectionManagerTest, a_connection_is_made_and_ended) {
@@ -298,7 +298,7 @@ TEST_F(ConnectionManagerTest, a_destroyed_request_is_rejected) {
 
 TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   establish();
-  Node c{network, Lid(3)};
+  ManagerNode c{network, Lid(3)};
   const CmDreq forged{
       .local_id = b.passive->local_id, .remote_id = a.active->local_id, .qpn = a.active->own_qpn};
   static_cast<void>(c.send(a.lid(), encode_cm({.body = forged})));
@@ -345,8 +345,8 @@ TEST_F(ConnectionManagerTest, any_network) {
     wild.loss_ppm = 150'000;
     wild.double_ppm = 200'000;
     wild.disorder = 30ms;
-    std::vector<std::unique_ptr<Node>> nodes;
-    for (uint16_t lid = 1; lid <= 4; ++lid) nodes.push_back(std::make_unique<Node>(wild, Lid(lid)));
+    std::vector<std::unique_ptr<ManagerNode>> nodes;
+    for (uint16_t lid = 1; lid <= 4; ++lid) nodes.push_back(std::make_unique<ManagerNode>(wild, Lid(lid)));
     for (auto& node : nodes) node->connect(Lid(static_cast<uint16_t>(node->lid().value() % 4 + 1)));
     wild.run(20s);
     for (auto& node : nodes) {

@@ -12,8 +12,8 @@
 namespace weft::rdma_cm {
 namespace {
 
-struct Node final : test::MadNode, PeerUser {
-  Node(test::MadNetwork& network, Lid lid, uint64_t incarnation)
+struct WatchNode final : test::MadNode, PeerUser {
+  WatchNode(test::MadNetwork& network, Lid lid, uint64_t incarnation)
       : MadNode(network, lid),
         random(incarnation),
         watch({.incarnation = incarnation, .pid = lid.value()}, random, *this, *this) {}
@@ -44,8 +44,8 @@ class PeerWatchTest : public ::testing::Test {
  protected:
   using Heard = std::vector<std::pair<Lid, uint64_t>>;
   test::MadNetwork network;
-  Node a{network, Lid(1), 100};
-  Node b{network, Lid(2), 200};
+  WatchNode a{network, Lid(1), 100};
+  WatchNode b{network, Lid(2), 200};
 };
 
 TEST_F(PeerWatchTest, a_peer_that_answers_is_there) {
@@ -119,7 +119,7 @@ TEST_F(PeerWatchTest, a_silent_peer_is_asked_as_often_as_the_limit_says) {
 TEST_F(PeerWatchTest, another_process_has_the_lid) {
   ASSERT_TRUE(a.watch.begin(b.lid()));
   network.run(5s);
-  Node other(network, Lid(2), 300);
+  WatchNode other(network, Lid(2), 300);
   network.run(1s);
   EXPECT_EQ(a.heard, (Heard{{b.lid(), 200}, {b.lid(), 300}}));
   EXPECT_EQ(a.count(PeerCounter::kReplaced), 1U);

@@ -20,7 +20,7 @@ namespace {
 using S = QpState;
 constexpr QpType kServices[] = {QpType::kRc,  QpType::kUc,      QpType::kUd,     QpType::kRd,
                                 QpType::kRaw, QpType::kXrcSend, QpType::kXrcRecv};
-constexpr S kStates[] = {S::kReset, S::kInit, S::kRtr, S::kRts, S::kSqd, S::kSqe, S::kErr};
+constexpr S kAllStates[] = {S::kReset, S::kInit, S::kRtr, S::kRts, S::kSqd, S::kSqe, S::kErr};
 
 /// Bit numbers of enum ibv_qp_attr_mask.
 uint32_t bits(std::string_view names) {
@@ -163,10 +163,10 @@ TEST_F(QpStateTable, holds_for_every_service_and_every_pair_of_states_and_every_
   pair.run(1);
   uint32_t tried = 0;
   for (size_t service = 0; service < std::size(kServices); ++service) {
-    for (const S from : kStates) {
+    for (const S from : kAllStates) {
       QueuePair* qp = make(kServices[service], from);
       if (qp == nullptr) continue;
-      for (const S to : kStates) {
+      for (const S to : kAllStates) {
         const Move move = expected(service, from, to);
         for (uint32_t bit = 1; bit < 32; ++bit) {
           const uint32_t one = 1U << bit;
@@ -207,7 +207,7 @@ TEST_F(QpStateTable, holds_for_every_service_and_every_pair_of_states_and_every_
 TEST_F(QpStateTable, a_move_from_a_state_the_qp_is_not_in_is_refused) {
   QueuePair* qp = make(QpType::kUd, S::kRts);
   QpAttr attr = values(S::kRts);
-  for (const S said : kStates) {
+  for (const S said : kAllStates) {
     attr.cur_state = said;
     const bool possible = said >= S::kRtr && said <= S::kSqe;
     const ModifyResult refused = possible ? ModifyResult::kOtherState : ModifyResult::kBadValue;

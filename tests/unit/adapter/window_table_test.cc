@@ -9,8 +9,8 @@
 namespace weft::adapter {
 namespace {
 
-constexpr Access kBoth = Access::kRemoteRead | Access::kRemoteWrite;
-constexpr Access kFull = Access::kLocalWrite | Access::kWindowBind | kBoth;
+constexpr Access kReadWrite = Access::kRemoteRead | Access::kRemoteWrite;
+constexpr Access kFull = Access::kLocalWrite | Access::kWindowBind | kReadWrite;
 
 class Windows : public ::testing::Test {
  protected:
@@ -21,7 +21,7 @@ class Windows : public ::testing::Test {
   }
   AccessFault reach(Rkey key, uint64_t offset, uint64_t bytes) { return reach(key, offset, bytes, near_); }
   [[nodiscard]] BindRequest range(Rkey key, uint64_t offset, uint64_t bytes) const {
-    return {key, region_.lkey, region_.addr + offset, bytes, kBoth};
+    return {key, region_.lkey, region_.addr + offset, bytes, kReadWrite};
   }
   /// ibv_inc_rkey.
   static Rkey inc(Rkey key) { return Rkey((key.value() & ~0xFFU) | ((key.value() + 1) & 0xFFU)); }
@@ -156,16 +156,16 @@ TEST_F(Windows, each_check_of_a_bind_refuses_and_changes_nothing) {
       return table_.windows.bind_window(who, {key, region, addr, length, access});
     };
     const uint64_t at = region_.addr;
-    EXPECT_EQ(bind(closed.lkey, at, 8, kBoth, near_), AccessFault::kNoWindowBind);
-    EXPECT_EQ(bind(foreign.lkey, at, 8, kBoth, near_), AccessFault::kWrongPd);
-    EXPECT_EQ(bind(region_.lkey, at, 8, kBoth, PdId(2)), AccessFault::kWrongPd) << "the window's";
-    EXPECT_EQ(bind(Lkey(region_.rkey.value()), at, 8, kBoth, near_), AccessFault::kWrongType);
+    EXPECT_EQ(bind(closed.lkey, at, 8, kReadWrite, near_), AccessFault::kNoWindowBind);
+    EXPECT_EQ(bind(foreign.lkey, at, 8, kReadWrite, near_), AccessFault::kWrongPd);
+    EXPECT_EQ(bind(region_.lkey, at, 8, kReadWrite, PdId(2)), AccessFault::kWrongPd) << "the window's";
+    EXPECT_EQ(bind(Lkey(region_.rkey.value()), at, 8, kReadWrite, near_), AccessFault::kWrongType);
     EXPECT_EQ(bind(read_only.lkey, at, 8, Access::kRemoteWrite, near_), AccessFault::kRightMissing);
-    EXPECT_EQ(bind(region_.lkey, at, 257, kBoth, near_), AccessFault::kOutOfBounds);
-    EXPECT_EQ(bind(region_.lkey, at - 1, 8, kBoth, near_), AccessFault::kOutOfBounds);
+    EXPECT_EQ(bind(region_.lkey, at, 257, kReadWrite, near_), AccessFault::kOutOfBounds);
+    EXPECT_EQ(bind(region_.lkey, at - 1, 8, kReadWrite, near_), AccessFault::kOutOfBounds);
     EXPECT_EQ(bind(region_.lkey, at, 8, Access::kLocalWrite, near_), AccessFault::kBadFlags);
     EXPECT_FALSE(table_.query(window.value())->valid) << "its first key is still the present one";
-    ASSERT_EQ(bind(region_.lkey, at, 8, kBoth | Access::kZeroBased, near_), AccessFault::kNone);
+    ASSERT_EQ(bind(region_.lkey, at, 8, kReadWrite | Access::kZeroBased, near_), AccessFault::kNone);
     RemoteGrant grant;
     EXPECT_EQ(table_.checks.check_remote(near_, key, 0, 8, AccessKind::kRemoteWrite, grant),
               AccessFault::kNone);

@@ -27,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Bytes = std::vector<std::byte>;
-constexpr MacAddress kMac = test::kPortMac;
+constexpr MacAddress kOwnMac = test::kPortMac;
 using test::port_frame;
 using test::wait_frame;
 using test::write_whole;
@@ -44,7 +44,7 @@ int connect_unix(const std::string& path) {
 TEST(UnixPort, frames_cross_length_prefixed_both_ways) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kOwnMac);
   ASSERT_TRUE(port.ok()) << port.error().text;
   EXPECT_FALSE((*port)->carrier());
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
@@ -69,7 +69,7 @@ TEST(UnixPort, frames_cross_length_prefixed_both_ways) {
 TEST(UnixPort, a_reader_that_stops_makes_it_busy_and_nothing_is_lost) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kOwnMac);
   ASSERT_TRUE(port.ok());
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
   (*port)->poll(clock.now());
@@ -89,7 +89,7 @@ TEST(UnixPort, a_reader_that_stops_makes_it_busy_and_nothing_is_lost) {
 TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
   const test::TempDir dir;
   const MonotonicClock clock;
-  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kMac);
+  Result<std::unique_ptr<host::UnixPort>> port = host::UnixPort::listen(dir.path() + "/vm", kOwnMac);
   ASSERT_TRUE(port.ok());
   {
     const UniqueFd peer(connect_unix(dir.path() + "/vm"));
@@ -105,14 +105,14 @@ TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
   (*port)->poll(clock.now());
   EXPECT_TRUE((*port)->carrier());
   // A second process may not take the path.
-  EXPECT_FALSE(host::UnixPort::listen(dir.path() + "/vm", kMac).ok());
+  EXPECT_FALSE(host::UnixPort::listen(dir.path() + "/vm", kOwnMac).ok());
 }
 
 TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
   const test::TempDir dir;
   const std::string file = dir.path() + "/lan.pcap";
   {
-    Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kMac);
+    Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kOwnMac);
     ASSERT_TRUE(out.ok()) << out.error().text;
     Instant now{};
     for (uint8_t i = 0; i < 5; ++i, now += 100ms) {
@@ -120,7 +120,7 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
       ASSERT_EQ(write_whole(**out, port_frame(60U + 300U * i, i)), FrameIo::kOk);
     }
   }
-  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kMac);
+  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kOwnMac);
   ASSERT_TRUE(in.ok()) << in.error().text;
   Instant now{1s};
   Bytes into(70000);
@@ -134,10 +134,10 @@ TEST(PcapNic, what_was_recorded_is_replayed_at_its_distances) {
     now += 100ms;
   }
   EXPECT_TRUE((*in)->replayed());
-  EXPECT_FALSE(iou::PcapNic::open(dir.path() + "/none.pcap", "", kMac).ok());
+  EXPECT_FALSE(iou::PcapNic::open(dir.path() + "/none.pcap", "", kOwnMac).ok());
   const std::string fifo = dir.path() + "/fifo";  // its writer would be waited for
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_FALSE(iou::PcapNic::open(fifo, "", kMac).ok());
+  EXPECT_FALSE(iou::PcapNic::open(fifo, "", kOwnMac).ok());
 }
 
 std::string contents(const std::string& file) {
@@ -146,7 +146,7 @@ std::string contents(const std::string& file) {
 }
 
 uint32_t frames_in(const std::string& file) {
-  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kMac);
+  Result<std::unique_ptr<iou::PcapNic>> in = iou::PcapNic::open(file, "", kOwnMac);
   uint32_t frames = 0;
   Bytes into(70000);
   Instant now{1s};
@@ -159,7 +159,7 @@ uint32_t frames_in(const std::string& file) {
 
 /// Records a frame of that length in `file`; the error otherwise.
 std::string record_one(const std::string& file, uint32_t frame_bytes) {
-  Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kMac);
+  Result<std::unique_ptr<iou::PcapNic>> out = iou::PcapNic::open("", file, kOwnMac);
   if (!out.ok()) return out.error().text;
   (*out)->poll(Instant{5s});
   EXPECT_EQ(write_whole(**out, port_frame(frame_bytes, 1)), FrameIo::kOk);
@@ -213,12 +213,12 @@ TEST(PcapNic, one_file_is_not_read_and_written_nor_written_twice) {
   std::filesystem::create_hard_link(file, dir.path() + "/hard.pcap");
   std::filesystem::create_symlink(file, dir.path() + "/soft.pcap");
   for (const std::string& out : {file, dir.path() + "/hard.pcap", dir.path() + "/soft.pcap"}) {
-    Result<std::unique_ptr<iou::PcapNic>> nic = iou::PcapNic::open(file, out, kMac);
+    Result<std::unique_ptr<iou::PcapNic>> nic = iou::PcapNic::open(file, out, kOwnMac);
     ASSERT_FALSE(nic.ok()) << out;
     EXPECT_NE(nic.error().text.find("are one file"), std::string::npos);
   }
   EXPECT_EQ(contents(file), before);
-  Result<std::unique_ptr<iou::PcapNic>> first = iou::PcapNic::open("", file, kMac);
+  Result<std::unique_ptr<iou::PcapNic>> first = iou::PcapNic::open("", file, kOwnMac);
   ASSERT_TRUE(first.ok());
   EXPECT_NE(record_one(file, 100).find("another process records"), std::string::npos);
 }
@@ -227,7 +227,7 @@ TEST(SlirpNic, gateway_answers_arp_and_echo) {
   const MonotonicClock clock;
   Result<std::unique_ptr<iou::SlirpNic>> nic = iou::SlirpNic::open(iou::SlirpNicConfig{}, clock);
   ASSERT_TRUE(nic.ok()) << nic.error().text;
-  host::GenStation self{.mac = kMac, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
+  host::GenStation self{.mac = kOwnMac, .ipv4 = {10, 0, 2, 15}, .ipv6 = {}};
   host::GenStation gateway{.mac = {}, .ipv4 = {10, 0, 2, 2}, .ipv6 = {}};
   Bytes frame(kVnetBytes + 200);
   const std::span<std::byte> ethernet = std::span(frame).subspan(kVnetBytes);
@@ -250,7 +250,7 @@ TEST(SlirpNic, gateway_answers_arp_and_echo) {
 /// A port, and the peer behind a unix one.
 struct PortBench {
   void listen() {
-    auto made = host::UnixPort::listen(dir.path() + "/vm", kMac);
+    auto made = host::UnixPort::listen(dir.path() + "/vm", kOwnMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
   }
@@ -267,13 +267,13 @@ struct PortBench {
     ASSERT_EQ(::write(peer.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
   void record(const std::string& file) {
-    auto made = iou::PcapNic::open("", file, kMac);
+    auto made = iou::PcapNic::open("", file, kOwnMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
     ASSERT_EQ(write_whole(*port, port_frame(100, 1)), FrameIo::kOk);
   }
   void replay(const std::string& file) {
-    auto made = iou::PcapNic::open(file, "", kMac);
+    auto made = iou::PcapNic::open(file, "", kOwnMac);
     ASSERT_TRUE(made.ok()) << made.error().text;
     port = std::move(*made);
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Lid kGroup{0xC005};
 
-TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
+TestFabricConfig group_fabric(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
   TestFabricConfig config;
   config.switching = small_switch(flit_payload_bytes, 8);
   config.nodes = nodes;
@@ -21,7 +21,7 @@ TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0) {
 }
 
 TEST(SwitchMulticast, every_other_endnode_gets_one_copy) {
-  TestFabric fabric(fabric_of(4));
+  TestFabric fabric(group_fabric(4));
   for (uint32_t number = 0; number < 20; ++number) {
     ASSERT_TRUE(fabric.send(1, TestCell{.dlid = kGroup, .number = number}));
     fabric.run(4);
@@ -38,7 +38,7 @@ TEST(SwitchMulticast, every_other_endnode_gets_one_copy) {
 }
 
 TEST(SwitchMulticast, an_endnode_that_has_such_a_lid_is_an_endnode) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(group_fabric(3));
   fabric.fabric->forwarding().set(kGroup, 3);
   ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup}));
   fabric.run(4);
@@ -48,7 +48,7 @@ TEST(SwitchMulticast, an_endnode_that_has_such_a_lid_is_an_endnode) {
 
 /// As a subnet manager may say it: the switch asks its table, not the number.
 TEST(SwitchMulticast, the_table_says_which_lids_are_those_of_groups) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(group_fabric(3));
   constexpr Lid kGiven{77};
   fabric.fabric->forwarding().set(kGiven, kPortGroup);
   fabric.fabric->forwarding().set(kGroup, kPortNone);
@@ -67,11 +67,11 @@ TEST(SwitchMulticast, the_table_says_which_lids_are_those_of_groups) {
 }
 
 TEST(SwitchMulticast, a_forged_source_or_a_cell_of_several_flits_goes_nowhere) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(group_fabric(3));
   ASSERT_TRUE(fabric.send(0, make_cell({.dlid = kGroup, .slid = Lid(2)})));
   fabric.run(4);
   EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropForeignSource), 1U);
-  TestFabric small(fabric_of(3, 96));
+  TestFabric small(group_fabric(3, 96));
   ASSERT_TRUE(small.send(0, TestCell{.dlid = kGroup, .payload_bytes = 200}));
   small.run(20);
   EXPECT_EQ(small.count(1, SwitchPortCounter::kDropMulticast), 1U);
@@ -85,7 +85,7 @@ TEST(SwitchMulticast, a_forged_source_or_a_cell_of_several_flits_goes_nowhere) {
 TEST(SwitchMulticast, a_fault_loses_copies_for_its_port_and_does_nothing_else_to_them) {
   for (const FaultKind kind : {FaultKind::kDrop, FaultKind::kCorrupt, FaultKind::kDuplicate,
                                FaultKind::kReorder, FaultKind::kDelay}) {
-    TestFabric fabric(fabric_of(3));
+    TestFabric fabric(group_fabric(3));
     FaultRule rule{.kind = kind, .port = 2};
     if (kind == FaultKind::kDelay) rule.delay_min = rule.delay_max = std::chrono::seconds(1);
     ASSERT_TRUE(fabric.fabric->faults().add(rule, fabric.clock.now()));
@@ -103,7 +103,7 @@ TEST(SwitchMulticast, a_fault_loses_copies_for_its_port_and_does_nothing_else_to
 
 /// Neither counts as a copy: one whose link is down, one that has not the lane.
 TEST(SwitchMulticast, an_endnode_that_cannot_be_reached_is_no_member) {
-  TestFabricConfig config = fabric_of(4);
+  TestFabricConfig config = group_fabric(4);
   config.node_lanes = 1;  // of node 1
   TestFabric fabric(config);
   fabric.cable(3).unplug();
@@ -121,7 +121,7 @@ TEST(SwitchMulticast, an_endnode_that_cannot_be_reached_is_no_member) {
 }
 
 TEST(SwitchMulticast, a_frozen_member_costs_the_others_nothing) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(group_fabric(3));
   fabric.freeze(1, true);
   for (uint32_t number = 0; number < 200; ++number) {
     ASSERT_TRUE(fabric.send(0, TestCell{.dlid = kGroup, .number = number})) << number;

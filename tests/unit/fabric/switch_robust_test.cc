@@ -11,7 +11,7 @@ namespace weft::test {
 using namespace fabric;
 namespace {
 
-TestFabricConfig fabric_of(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint32_t credits = 8) {
+TestFabricConfig robust_fabric(uint32_t nodes, uint32_t flit_payload_bytes = 0, uint32_t credits = 8) {
   TestFabricConfig config;
   config.switching = small_switch(flit_payload_bytes, credits);
   config.nodes = nodes;
@@ -193,7 +193,7 @@ static_assert(names_every_reason(kDrops, kFirstDrop, SwitchPortCounter::kCount))
 TEST(SwitchIngress, each_reason_to_drop_a_cell_has_its_own_counter) {
   for (const Drop& one : kDrops) {
     const std::string_view name = CounterSet<SwitchPortCounter>::label(one.reason);
-    TestFabricConfig config = fabric_of(2);
+    TestFabricConfig config = robust_fabric(2);
     if (one.change != nullptr) one.change(config);
     TestFabric fabric(config);
     one.provoke(fabric);
@@ -208,7 +208,7 @@ TEST(SwitchIngress, each_reason_to_drop_a_cell_has_its_own_counter) {
 }
 
 TEST(SwitchIngress, a_table_for_each_input_shows_the_way_back_from_the_output) {
-  TestFabricConfig config = fabric_of(3);
+  TestFabricConfig config = robust_fabric(3);
   config.switching.table_per_input = true;
   config.first_is_a_switch = true;
   TestFabric fabric(config);
@@ -222,7 +222,7 @@ TEST(SwitchIngress, a_table_for_each_input_shows_the_way_back_from_the_output) {
 }
 
 TEST(SwitchIngress, credit_of_dropped_cells_comes_back) {
-  TestFabric fabric(fabric_of(2));
+  TestFabric fabric(robust_fabric(2));
   fabric.cable(1).unplug();
   fabric.run(5);
   for (int i = 0; i < 20; ++i, fabric.run(30)) ASSERT_TRUE(fabric.send(0, TestCell{}));
@@ -231,7 +231,7 @@ TEST(SwitchIngress, credit_of_dropped_cells_comes_back) {
 }
 
 TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harms_nobody) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(robust_fabric(3));
   fabric.freeze(1, true);
   for (int i = 0; i < 12; ++i) {
     ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
@@ -262,7 +262,7 @@ TEST(SwitchLifetime, a_frozen_endnode_loses_its_cells_after_two_seconds_and_harm
 
 /// It froze for longer than a lifetime and went on. When it freezes again, it has a whole lifetime again.
 TEST(SwitchLifetime, of_an_endnode_that_went_on_begins_anew) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(robust_fabric(3));
   const auto send = [&](int cells) {
     for (int i = 0; i < cells; ++i) {
       ASSERT_TRUE(fabric.send(0, TestCell{.dlid = Lid(2)}));
@@ -298,7 +298,7 @@ void begin_cell(TestFabric& fabric) {
 }
 
 TEST(SwitchPoison, a_cell_whose_sender_dies_is_ended_and_the_lane_goes_on) {
-  TestFabricConfig config = fabric_of(3, 96);
+  TestFabricConfig config = robust_fabric(3, 96);
   config.switching.link.cut_through = true;
   TestFabric fabric(config);
   begin_cell(fabric);
@@ -322,7 +322,7 @@ TEST(SwitchPoison, a_cell_whose_sender_dies_is_ended_and_the_lane_goes_on) {
 }
 
 TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_output) {
-  TestFabricConfig config = fabric_of(2, 96);
+  TestFabricConfig config = robust_fabric(2, 96);
   config.switching.link.cut_through = true;
   TestFabric fabric(config);
   begin_cell(fabric);
@@ -344,7 +344,7 @@ TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_outp
 }
 
 TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
-  TestFabric fabric(fabric_of(2, 96));
+  TestFabric fabric(robust_fabric(2, 96));
   begin_cell(fabric);
   fabric.cable(0).unplug();
   fabric.run(50);
@@ -354,7 +354,7 @@ TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
 }
 
 TEST(SwitchForward, inputs_of_a_lane_are_served_in_turn) {
-  TestFabric fabric(fabric_of(4));
+  TestFabric fabric(robust_fabric(4));
   fabric.freeze(3, true);
   for (int i = 0; i < 200; ++i, fabric.step()) {
     for (uint32_t from = 0; from < 3; ++from) static_cast<void>(fabric.send(from, TestCell{.dlid = Lid(4)}));
@@ -371,7 +371,7 @@ TEST(SwitchForward, inputs_of_a_lane_are_served_in_turn) {
 }
 
 TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(robust_fabric(3));
   fabric.freeze(1, true);
   for (int i = 0; i < 100; ++i) {
     static_cast<void>(fabric.send(0, TestCell{.dlid = Lid(2)}));
@@ -389,7 +389,7 @@ TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) 
 
 /// Both links of a cell that waits are new ones when a switch that was frozen looks again.
 TEST(SwitchReset, a_new_link_gets_no_credit_of_the_old_one) {
-  TestFabric fabric(fabric_of(3));
+  TestFabric fabric(robust_fabric(3));
   fabric.freeze(0, true);
   for (int i = 0; i < 100; ++i) {
     static_cast<void>(fabric.send(2, TestCell{.dlid = Lid(1)}));
@@ -412,7 +412,7 @@ TEST(SwitchReset, a_new_link_gets_no_credit_of_the_old_one) {
 }
 
 TEST(SwitchReset, traffic_survives_links_that_come_and_go) {
-  TestFabricConfig config = fabric_of(3, 96, 16);
+  TestFabricConfig config = robust_fabric(3, 96, 16);
   config.switching.link.cut_through = true;
   TestFabric fabric(config);
   const auto plug_all = [&] {

@@ -25,8 +25,8 @@ using namespace fabric;
 namespace {
 
 constexpr uint64_t kNonce = kZmqNonceBit | 7;
-constexpr uint32_t kPayloadBytes = 4096;
-constexpr uint32_t kFlitBytes = kFlitHeaderBytes + kPayloadBytes;
+constexpr uint32_t kZmqPayloadBytes = 4096;
+constexpr uint32_t kZmqFlitBytes = kFlitHeaderBytes + kZmqPayloadBytes;
 constexpr uint32_t kFlitsPerBurst = 64;
 
 /// Keeps every message, as ZeroMQ does until it is sent.
@@ -48,16 +48,16 @@ class Bursts : public ::testing::Test {
  protected:
   std::shared_ptr<Held> held = std::make_shared<Held>();
   std::unique_ptr<ZmqCarrier> carrier =
-      std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, kZmqSilenceIpc, Instant{});
+      std::make_unique<ZmqCarrier>(held, kNonce, kZmqPayloadBytes, kZmqSilenceIpc, Instant{});
   uint8_t next = 1;  // fills the next burst
 
   void send(uint32_t flits) {
     for (uint32_t i = 0; i < flits; ++i) {
       const TxRun run = carrier->claim(0);
       ASSERT_NE(run.count, 0U);
-      std::memset(run.first, next, kFlitBytes);
+      std::memset(run.first, next, kZmqFlitBytes);
       run.first[0] = static_cast<std::byte>(static_cast<int>(FlitKind::kData) << 4);
-      carrier->commit(1, kFlitBytes);
+      carrier->commit(1, kZmqFlitBytes);
     }
     carrier->publish(Instant{});
     ++next;
@@ -65,11 +65,11 @@ class Bursts : public ::testing::Test {
   /// The burst has this many flits filled with `value`.
   static void expect_burst(const ZmqMessage& message, uint32_t flits, uint8_t value) {
     const std::span<const std::byte> bytes = message.bytes();
-    ASSERT_EQ(bytes.size(), 8 + size_t{flits} * kFlitBytes);
+    ASSERT_EQ(bytes.size(), 8 + size_t{flits} * kZmqFlitBytes);
     EXPECT_EQ(load_be<uint64_t>(bytes.data()), kNonce);
     for (uint32_t i = 0; i < flits; ++i) {
-      EXPECT_EQ(bytes[8 + size_t{i} * kFlitBytes + 1], std::byte{value});
-      EXPECT_EQ(bytes[8 + size_t{i + 1} * kFlitBytes - 1], std::byte{value});
+      EXPECT_EQ(bytes[8 + size_t{i} * kZmqFlitBytes + 1], std::byte{value});
+      EXPECT_EQ(bytes[8 + size_t{i + 1} * kZmqFlitBytes - 1], std::byte{value});
     }
   }
 };
@@ -79,7 +79,7 @@ class Bursts : public ::testing::Test {
 /// One end in virtual time; `heard` is when the peer's last sign of life came.
 struct SilentPeer {
   explicit SilentPeer(Duration limit)
-      : carrier(std::make_unique<ZmqCarrier>(held, kNonce, kPayloadBytes, limit, Instant{})) {}
+      : carrier(std::make_unique<ZmqCarrier>(held, kNonce, kZmqPayloadBytes, limit, Instant{})) {}
   void hear(Duration at) {
     static_cast<void>(carrier->poll(Instant{} + at));
     std::array<std::byte, 8> nonce{};
@@ -199,13 +199,13 @@ class Unread : public Bursts {
   bool arrive(size_t bytes) {
     std::vector<std::byte> burst(sizeof kNonce + bytes);
     store_be(burst.data(), kNonce);
-    for (size_t at = sizeof kNonce; at + kFlitBytes <= burst.size(); at += kFlitBytes)
-      store_be(burst.data() + at + 2, uint16_t{kPayloadBytes});
+    for (size_t at = sizeof kNonce; at + kZmqFlitBytes <= burst.size(); at += kZmqFlitBytes)
+      store_be(burst.data() + at + 2, uint16_t{kZmqPayloadBytes});
     ZmqMessage message;
     return message.assign(burst) && carrier->deliver(message);
   }
   static constexpr uint32_t kBurstsOfAWindow = kUnacknowledgedFlitsMax / kFlitsPerBurst;
-  static constexpr size_t kBurstBytes = size_t{kFlitsPerBurst} * kFlitBytes;
+  static constexpr size_t kBurstBytes = size_t{kFlitsPerBurst} * kZmqFlitBytes;
 };
 
 TEST_F(Unread, is_a_window_sent_three_times_over_and_nothing_of_it_is_lost) {

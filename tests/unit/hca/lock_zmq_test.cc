@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// What the child has seen, in memory that both processes have.
-struct Report {
+struct ZmqReport {
   uint64_t calls = 0;        // under the lock
   int64_t unknown = -1;      // one that is not known not to wait
   int64_t waits = -1;        // one that was made to wait
@@ -24,12 +24,12 @@ struct Report {
   std::bitset<1024> used{};  // descriptors that were read or written
 };
 
-using LockZmq = WatchedDevices<Report>;
-Report*& g_report = LockZmq::report;
+using LockZmq = WatchedDevices<ZmqReport>;
+ZmqReport*& g_zmq_report = LockZmq::report;
 
-void look(long number, const long long* arguments) {  // NOLINT(google-runtime-int)
+void look_at_zmq(long number, const long long* arguments) {  // NOLINT(google-runtime-int)
   if (!LockZmq::held()) return;
-  ++g_report->calls;
+  ++g_zmq_report->calls;
   switch (number) {
     case SYS_getpid:
     case SYS_mmap:
@@ -42,11 +42,11 @@ void look(long number, const long long* arguments) {  // NOLINT(google-runtime-i
       break;
 #ifdef SYS_poll
     case SYS_poll:
-      if (arguments[2] != 0) g_report->waits = number;
+      if (arguments[2] != 0) g_zmq_report->waits = number;
       break;
 #else  // aarch64: an endless wait has no time
     case SYS_ppoll:
-      if (arguments[2] == 0) g_report->waits = number;
+      if (arguments[2] == 0) g_zmq_report->waits = number;
       break;
 #endif
     case SYS_futex:  // of a queue of commands, which nobody holds over a system call
@@ -55,12 +55,12 @@ void look(long number, const long long* arguments) {  // NOLINT(google-runtime-i
     case SYS_sendto:
       break;
     default:
-      g_report->unknown = number;
+      g_zmq_report->unknown = number;
   }
   const bool moves =
       number == SYS_read || number == SYS_write || number == SYS_recvfrom || number == SYS_sendto;
   if (moves && arguments[0] > STDERR_FILENO && arguments[0] < 1024)
-    g_report->used.set(static_cast<size_t>(arguments[0]));
+    g_zmq_report->used.set(static_cast<size_t>(arguments[0]));
 }
 
 /// Nobody takes what is sent, so every queue on the way fills. The calls come back nevertheless.
@@ -78,7 +78,7 @@ bool send_to_nobody(LinkedDevices& world) {
 
 TEST_F(LockZmq, no_call_waits_while_the_lock_is_held) {
   // ZeroMQ's own threads are there before anybody watches this one.
-  const int outcome = in_child("ipc://", 0, look, [](LinkedDevices& world) {
+  const int outcome = in_child("ipc://", 0, look_at_zmq, [](LinkedDevices& world) {
     if (!world.transfer(200) || !send_to_nobody(world)) _exit(3);
     locks = {};
     for (size_t fd = 0; fd < report->used.size(); ++fd) {
@@ -87,11 +87,11 @@ TEST_F(LockZmq, no_call_waits_while_the_lock_is_held) {
     }
   });
   EXPECT_EQ(outcome, 0) << "1: no link; 2: no watch; 3: a call failed";
-  EXPECT_GT(g_report->calls, 0U) << "there are some, as docs/consumer.md says";
-  EXPECT_EQ(g_report->unknown, -1) << "a system call that may wait";
-  EXPECT_EQ(g_report->waits, -1) << "a system call that was made to wait";
-  EXPECT_GT(g_report->used.count(), 0U);
-  EXPECT_EQ(g_report->blocks, -1) << "a descriptor that makes its reader or writer wait";
+  EXPECT_GT(g_zmq_report->calls, 0U) << "there are some, as docs/consumer.md says";
+  EXPECT_EQ(g_zmq_report->unknown, -1) << "a system call that may wait";
+  EXPECT_EQ(g_zmq_report->waits, -1) << "a system call that was made to wait";
+  EXPECT_GT(g_zmq_report->used.count(), 0U);
+  EXPECT_EQ(g_zmq_report->blocks, -1) << "a descriptor that makes its reader or writer wait";
 }
 
 }  // namespace

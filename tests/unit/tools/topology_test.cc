@@ -17,7 +17,7 @@ const std::string kTwo = "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[switch]]\nnam
 const std::string kHead = "fabric = \"f\"\n[[switch]]\nname = \"s1\"\n";
 const std::string kUnit = "[[unit]]\nname = \"u1\"\n";
 
-std::string refusal(const std::string& text) {
+std::string topology_refusal(const std::string& text) {
   const Result<Topology> topology = parse_topology(text, "t.toml");
   return topology.ok() ? "accepted" : topology.error().text;
 }
@@ -277,8 +277,8 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:4:1: node 's2' uses tcp://10.0.0.1:1, which other machines can reach"},
   };
   for (const Bad& bad : table)
-    EXPECT_EQ(refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)
-        << bad.name << ": " << refusal(bad.text);
+    EXPECT_EQ(topology_refusal(bad.text).substr(0, std::string(bad.answer).size()), bad.answer)
+        << bad.name << ": " << topology_refusal(bad.text);
 }
 
 /// Two switches that no link joins, a unit on each, and a host on both.
@@ -305,27 +305,31 @@ TEST(Topology, a_host_may_have_a_link_to_each_of_several_switches) {
   EXPECT_EQ(host.ports[1].via, 2U) << "only that link leads there";
 
   EXPECT_EQ(
-      refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=2\n")),
+      topology_refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=2\n")),
       "t.toml:17:5: unit 'u1' is on switch 's1', host 'h1' on 's2', and no [[link]] leads from one to the "
       "other");
-  EXPECT_EQ(refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=3\n")),
+  EXPECT_EQ(topology_refusal(on_two_switches("[[host.port]]\nos=\"gen\"\nunit=\"u1\"\nvia=3\n")),
             "t.toml:17:5: 'via' must be a whole number from 1 to 2");
-  EXPECT_EQ(refusal(on_two_switches("", "switch=\"s3\"\n")).substr(0, 39),
+  EXPECT_EQ(topology_refusal(on_two_switches("", "switch=\"s3\"\n")).substr(0, 39),
             "t.toml:13:8: there is no switch 's3'; d");
-  EXPECT_EQ(refusal(on_two_switches("", "")).substr(0, 43), "t.toml:12:1: node 'h1.2' needs 'switch'; kn");
-  EXPECT_NE(refusal(on_two_switches(both,
-                                    "switch=\"s2\"\n[[host.uplink]]\nswitch=\"s1\"\n[[host.uplink]]\n"
-                                    "switch=\"s1\"\n[[host.uplink]]\nswitch=\"s1\"\n"))
-                .find("a host has at most 4 links"),
-            std::string::npos);
-  EXPECT_NE(refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"h1.2\"\n[[host]]\nname=\"h1\"\n"
-                    "os=\"gen\"\n[[host.uplink]]\n")
+  EXPECT_EQ(topology_refusal(on_two_switches("", "")).substr(0, 43),
+            "t.toml:12:1: node 'h1.2' needs 'switch'; kn");
+  EXPECT_NE(
+      topology_refusal(on_two_switches(both,
+                                       "switch=\"s2\"\n[[host.uplink]]\nswitch=\"s1\"\n[[host.uplink]]\n"
+                                       "switch=\"s1\"\n[[host.uplink]]\nswitch=\"s1\"\n"))
+          .find("a host has at most 4 links"),
+      std::string::npos);
+  EXPECT_NE(topology_refusal(
+                "fabric=\"f\"\n[[switch]]\nname=\"s1\"\n[[unit]]\nname=\"h1.2\"\n[[host]]\nname=\"h1\"\n"
+                "os=\"gen\"\n[[host.uplink]]\n")
                 .find("this port would have the name 'h1.2' of the node at line 4"),
             std::string::npos);
   // Each link takes a port of its switch.
   EXPECT_EQ(
-      refusal("fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=2\n[[unit]]\nname=\"u1\"\n[[host]]\nname=\"h1\"\n"
-              "os=\"gen\"\n[[host.uplink]]\n"),
+      topology_refusal(
+          "fabric=\"f\"\n[[switch]]\nname=\"s1\"\nports=2\n[[unit]]\nname=\"u1\"\n[[host]]\nname=\"h1\"\n"
+          "os=\"gen\"\n[[host.uplink]]\n"),
       "t.toml:2:1: switch 's1' has 2 ports but 3 nodes and links use it");
 }
 
@@ -344,10 +348,10 @@ TEST(Topology, a_unit_may_have_several_links_and_each_may_be_an_adapter) {
   EXPECT_EQ(two.further_links[0].order, 1U) << "LIDs follow the file";
   EXPECT_TRUE(two.adapter_per_link);
   EXPECT_FALSE(got->hosts[0].adapter_per_link) << "its links are ports of one adapter";
-  EXPECT_NE(
-      refusal(unit + "adapters=\"per-link\"\n").find("'adapters' is for several links: add [[unit.uplink]]"),
-      std::string::npos)
-      << refusal(unit + "adapters=\"per-link\"\n");
+  EXPECT_NE(topology_refusal(unit + "adapters=\"per-link\"\n")
+                .find("'adapters' is for several links: add [[unit.uplink]]"),
+            std::string::npos)
+      << topology_refusal(unit + "adapters=\"per-link\"\n");
 }
 
 /// A host on both switches of a pair that is joined takes the link that ends where the unit is.
@@ -375,8 +379,8 @@ TEST(Topology, a_host_says_how_reliable_channels_acknowledge) {
   };
   EXPECT_EQ(parse_topology(with(""), "t.toml").value().hosts[0].acks, AckPolicy::kSelective);
   EXPECT_EQ(parse_topology(with("acks=\"strict\"\n"), "t.toml").value().hosts[0].acks, AckPolicy::kStrict);
-  EXPECT_EQ(refusal(with("acks=\"each\"\n")).substr(0, 35), "t.toml:9:6: 'acks' cannot be 'each'");
-  EXPECT_EQ(refusal(with("mode=\"sendrecv\"\nacks=\"strict\"\n")),
+  EXPECT_EQ(topology_refusal(with("acks=\"each\"\n")).substr(0, 35), "t.toml:9:6: 'acks' cannot be 'each'");
+  EXPECT_EQ(topology_refusal(with("mode=\"sendrecv\"\nacks=\"strict\"\n")),
             "t.toml:10:6: no strict acknowledgements in mode sendrecv, which has none");
 }
 
@@ -391,7 +395,7 @@ TEST(Topology, lanes_of_switches_have_an_order) {
   EXPECT_EQ(got->lane_order.low, (std::vector<node::LaneWeight>{{0, 1}, {1, 255}}));
   EXPECT_EQ(got->lane_order.high_limit, 16U);
   EXPECT_EQ(parse_topology(with(""), "t.toml").value().lane_order, node::LaneOrder());
-  EXPECT_EQ(refusal(with("high_lanes=[\"2:64\"]\n")), "accepted") << "the others share what is left";
+  EXPECT_EQ(topology_refusal(with("high_lanes=[\"2:64\"]\n")), "accepted") << "the others share what is left";
   const std::vector<std::pair<std::string, std::string>> bad{
       {"high_lanes=[\"2x64\"]\n", "t.toml:4:12: '2x64': write LANE:WEIGHT, like 3:64"},
       {"high_lanes=[\"3:64\"]\n", "t.toml:4:12: there is no lane 3: links have 3 data lanes, from 0"},
@@ -399,14 +403,14 @@ TEST(Topology, lanes_of_switches_have_an_order) {
       {"high_limit=5\n", "t.toml:4:12: a limit for high lanes, but no lane is high"},
       {"high_lanes=[\"2:64\"]\nhigh_limit=0\n", "t.toml:5:12: "}};
   for (const auto& [keys, answer] : bad)
-    EXPECT_EQ(refusal(with(keys)).substr(0, answer.size()), answer) << refusal(with(keys));
+    EXPECT_EQ(topology_refusal(with(keys)).substr(0, answer.size()), answer) << topology_refusal(with(keys));
 }
 
 TEST(Topology, a_unit_serves_as_many_hosts_as_it_has_room_for) {
   const auto with_hosts = [](size_t count, const std::string& key) {
     std::string text = kHead + kUnit + key;
     for (size_t i = 0; i < count; ++i) text += "[[host]]\nname=\"h" + std::to_string(i) + "\"\nos=\"gen\"\n";
-    return refusal(text);
+    return topology_refusal(text);
   };
   EXPECT_EQ(with_hosts(node::kHostsPerUnitDefault, ""), "accepted");
   EXPECT_NE(with_hosts(node::kHostsPerUnitDefault + 1, "").find("write hosts = 17 or more"),
@@ -416,16 +420,17 @@ TEST(Topology, a_unit_serves_as_many_hosts_as_it_has_room_for) {
 
 TEST(Topology, gateways_in_reach_and_addresses_that_two_units_share_are_good) {
   for (const char* gateway : {"10.0.0.126", "fe80::1", "fd09::ffff"})
-    EXPECT_EQ(refusal(kHead + kUnit + "nic=\"tap\"\naddresses=[\"10.0.0.1/25\", \"fd09::1/64\"]\ngateway=\"" +
-                      gateway + "\"\n"),
+    EXPECT_EQ(topology_refusal(kHead + kUnit +
+                               "nic=\"tap\"\naddresses=[\"10.0.0.1/25\", \"fd09::1/64\"]\ngateway=\"" +
+                               gateway + "\"\n"),
               "accepted")
         << gateway;
-  EXPECT_EQ(refusal(kHead + kUnit + "[[unit]]\nname=\"u2\"\n[[host]]\nname=\"h1\"\n" +
-                    "[[host.port]]\nunit=\"u1\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n" +
-                    "[[host.port]]\nunit=\"u2\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n"),
+  EXPECT_EQ(topology_refusal(kHead + kUnit + "[[unit]]\nname=\"u2\"\n[[host]]\nname=\"h1\"\n" +
+                             "[[host.port]]\nunit=\"u1\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n" +
+                             "[[host.port]]\nunit=\"u2\"\nos=\"gen\"\nmac=\"02:00:00:00:00:01\"\n"),
             "accepted");
   EXPECT_EQ(
-      refusal(
+      topology_refusal(
           "fabric=\"f\"\n[links]\nflit_payload=96\ncredits=4\ncut_through=true\n[[switch]]\nname=\"s1\"\n"),
       "accepted");
 }
