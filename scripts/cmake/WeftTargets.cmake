@@ -161,8 +161,8 @@ function(weft_test_code TARGET)
 endfunction()
 
 # weft_tests(FOLDER LINK ... [TIMEOUT seconds]): makes of all .cc files below tests/FOLDER one GoogleTest program, one CTest entry, and
-# one record file for scripts/clauses. A program that runs longer than TIMEOUT (default 120) is ended; three times that under sanitizers
-# and under an emulator.
+# one record file for scripts/clauses. A program that runs longer than TIMEOUT (default 120) is ended; three times that under sanitizers,
+# and twelve times under an emulator.
 function(weft_tests FOLDER)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   file(GLOB SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${FOLDER}/*.cc)
@@ -177,7 +177,9 @@ function(weft_tests FOLDER)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  if(WEFT_SANITIZE OR CMAKE_CROSSCOMPILING_EMULATOR)
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    math(EXPR ARG_TIMEOUT "12 * ${ARG_TIMEOUT}")
+  elseif(WEFT_SANITIZE)
     math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")
   endif()
   add_dependencies(test_programs ${NAME})
