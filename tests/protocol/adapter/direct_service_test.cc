@@ -395,6 +395,29 @@ TEST_F(Direct, a_window_and_its_regions_stay_while_the_peer_moves_data) {
   EXPECT_EQ(pair.paths[1]->claims, 0);
 }
 
+/// A region that could not end stays a region: its key is shown to the peer again when the peer uses it.
+TEST_F(Direct, a_key_that_was_withdrawn_in_vain_is_shown_again) {
+  connect();
+  post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+  pair.run(20);
+  fabric::OwnWindow& own = pair.end(1).own();
+  ASSERT_EQ(own.published(), 1U);
+  std::byte* const use = own.fifo().data() + kFifoTableUseAt;
+  fabric::store_window_word(use, own.generation());
+  ASSERT_FALSE(pair.side(1).adapter->memory().regions.dereg_mr(pair.side(1).region.lkey));
+  EXPECT_EQ(own.published(), 0U);
+  fabric::store_window_word(use, 0);
+  for (int i = 0; i < 2; ++i) {
+    (void)pair.take_completions(0);
+    post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+    EXPECT_EQ(own.published(), 1U);
+  }
+}
+
 TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {
   QpAttr attr;
   attr.rnr_retry = 7;
