@@ -94,6 +94,20 @@ TEST_F(Direct, the_second_access_by_a_key_is_moved_by_the_device) {
   EXPECT_EQ(pair.side(0).bytes_at(9000, 5000), pair.side(1).bytes_at(128, 5000));
 }
 
+TEST_F(Direct, an_access_of_no_bytes_waits_for_the_peer) {
+  connect();
+  pair.run(20);
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    post(remote(opcode, 0), 0, 0);
+    for (int turn = 0; turn < 3; ++turn) pair.run_one(0);
+    EXPECT_TRUE(pair.take_completions(0).empty()) << "it would end so without a peer, too";
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  }
+}
+
 TEST_F(Direct, a_write_with_immediate_data_takes_a_receive) {
   connect();
   for (int round = 0; round < 3; ++round) {
