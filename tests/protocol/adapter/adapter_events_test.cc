@@ -2,6 +2,7 @@
 // however many there are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -222,6 +223,27 @@ TEST(AdapterEvents, connections_go_on_with_the_same_lid) {
   pair.run(20);
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
   EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+}
+
+/// Connections over a port fail when it has been down for `kPortDownLimit`; the next ones must, too.
+TEST(AdapterEvents, a_port_expires_each_time_that_it_stays_down) {
+  AdapterPair pair;
+  pair.run(2);
+  for (int life = 0; life < 2; ++life) {
+    static_cast<void>(events_of(pair.side(0)));
+    const auto qps = pair.connect({});
+    pair.pipe.set_up(false);
+    pair.run(12, 1s);
+    const std::vector<AsyncEvent> events = events_of(pair.side(0));
+    EXPECT_EQ(
+        std::count_if(events.begin(), events.end(),
+                      [](const AsyncEvent& event) { return event.kind == AsyncEventKind::kPortExpired; }),
+        1)
+        << "life " << life;
+    EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kErr);
+    pair.pipe.set_up(true);
+    pair.run(1);
+  }
 }
 
 /// Inside a subnet endnodes are addressed by LID: connections survive a new GUID, but not a new subnet.

@@ -1,4 +1,5 @@
-// Limits of RC over a memory window: how often a receiver that is not ready is asked again.
+// Limits of RC over a memory window: how often a receiver that is not ready is asked again, and how many
+// records a turn takes.
 #include <gtest/gtest.h>
 
 #include "tests/support/direct_pair.h"
@@ -21,6 +22,33 @@ TEST(DirectLimits, a_receiver_that_is_not_ready_is_asked_again_as_often_as_the_q
     EXPECT_EQ(done[0].status, WcStatus::kRnrRetryExceeded);
     EXPECT_EQ(pair.side(0).adapter->counters(*qps[0]).get(QpCounter::kRnrNaksReceived), retries + 1U);
   }
+}
+
+/// The records are for queue pairs that have ended, so that the receiver owes nothing for them.
+TEST(DirectLimits, an_adapter_that_left_records_in_its_window_is_due_at_once) {
+  constexpr uint64_t kPerTurn = 64;
+  constexpr uint64_t kSends = 16;  // of each queue pair
+  DirectPair pair({.own = {.slots = 256, .slot_bytes = 256, .table_entries = 16}, .requests = 256});
+  const auto stays = pair.connect({});
+  std::array<std::array<QueuePair*, 2>, 5> ended;
+  for (auto& ends : ended) ends = pair.connect({});
+  pair.run();
+  ChannelAdapter& receiver = *pair.side(1).adapter;
+  ASSERT_GT(receiver.deadline(), pair.clock.now()) << "a window at rest";
+  for (const auto& ends : ended) {
+    for (uint64_t i = 0; i < kSends; ++i)
+      ASSERT_EQ(pair.post_send(0, *ends[0], {.wr_id = i}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  }
+  for (int turn = 0; turn < 8; ++turn) pair.run_one(0);
+  for (const auto& ends : ended) ASSERT_TRUE(receiver.destroy_qp(ends[1]).ok());
+  const auto dropped = [&] { return receiver.counters().get(AdapterCounter::kDropNoQp); };
+  pair.run_one(1);
+  ASSERT_EQ(dropped(), kPerTurn);
+  EXPECT_LE(receiver.deadline(), pair.clock.now());
+  pair.run_one(1);
+  EXPECT_EQ(dropped(), ended.size() * kSends);
+  EXPECT_GT(receiver.deadline(), pair.clock.now());
+  EXPECT_EQ(receiver.query_qp(*stays[1]).state, QpState::kRts);
 }
 
 }  // namespace

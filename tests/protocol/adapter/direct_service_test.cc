@@ -94,6 +94,20 @@ TEST_F(Direct, the_second_access_by_a_key_is_moved_by_the_device) {
   EXPECT_EQ(pair.side(0).bytes_at(9000, 5000), pair.side(1).bytes_at(128, 5000));
 }
 
+TEST_F(Direct, an_access_of_no_bytes_waits_for_the_peer) {
+  connect();
+  pair.run(20);
+  for (const SendOpcode opcode : {SendOpcode::kRdmaWrite, SendOpcode::kRdmaRead}) {
+    post(remote(opcode, 0), 0, 0);
+    for (int turn = 0; turn < 3; ++turn) pair.run_one(0);
+    EXPECT_TRUE(pair.take_completions(0).empty()) << "it would end so without a peer, too";
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  }
+}
+
 TEST_F(Direct, a_write_with_immediate_data_takes_a_receive) {
   connect();
   for (int round = 0; round < 3; ++round) {
@@ -393,6 +407,29 @@ TEST_F(Direct, a_window_and_its_regions_stay_while_the_peer_moves_data) {
   EXPECT_TRUE(table.regions.dereg_mr(lkey));
   pair.run(120);
   EXPECT_EQ(pair.paths[1]->claims, 0);
+}
+
+/// A region that could not end stays a region: its key is shown to the peer again when the peer uses it.
+TEST_F(Direct, a_key_that_was_withdrawn_in_vain_is_shown_again) {
+  connect();
+  post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+  pair.run(20);
+  fabric::OwnWindow& own = pair.end(1).own();
+  ASSERT_EQ(own.published(), 1U);
+  std::byte* const use = own.fifo().data() + kFifoTableUseAt;
+  fabric::store_window_word(use, own.generation());
+  ASSERT_FALSE(pair.side(1).adapter->memory().regions.dereg_mr(pair.side(1).region.lkey));
+  EXPECT_EQ(own.published(), 0U);
+  fabric::store_window_word(use, 0);
+  for (int i = 0; i < 2; ++i) {
+    (void)pair.take_completions(0);
+    post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+    EXPECT_EQ(own.published(), 1U);
+  }
 }
 
 TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {

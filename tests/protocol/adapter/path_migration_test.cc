@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "adapter/limits.h"
 #include "adapter/queues/qp_rules.h"
 #include "base/rng.h"
 #include "tests/support/pipe_port.h"
@@ -502,8 +503,9 @@ TEST_F(PathMigration, a_late_cell_of_an_earlier_connection_does_not_arm) {
     run(2);
     return migration(far);
   };
-  EXPECT_EQ(ready_cell(513), PathMigState::kRearm);
-  EXPECT_EQ(ready_cell(0), PathMigState::kArmed);
+  // The far end expects the PSN after `own`.
+  EXPECT_EQ(ready_cell(kPacketWindow), PathMigState::kRearm) << "farther away than packets under way can be";
+  EXPECT_EQ(ready_cell(kPacketWindow - 1), PathMigState::kArmed) << "the oldest that the peer may repeat";
 }
 
 /// On an unacknowledged service a lower PSN is late, and a higher PSN means that the packets between are

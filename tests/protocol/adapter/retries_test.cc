@@ -94,5 +94,25 @@ TEST_F(Retries, begin_anew_with_an_answer) {
   expect_given_up();
 }
 
+/// A receiver that is not ready has answered, too: the retries that were used before it do not count in a
+/// later interruption.
+TEST_F(Retries, begin_anew_when_the_receiver_is_not_ready) {
+  send_lost_request();
+  EXPECT_EQ(run_for(kAckTimeout * 5 / 2), kAckTimeout * 5 / 2);
+  pair_.pipe.set_filter(nullptr);
+  const auto refused = [&] {
+    return pair_.side(0).adapter->counters(*qps_[0]).get(QpCounter::kRnrNaksReceived);
+  };
+  for (Duration waited{}; refused() == 0 && waited < kAckTimeout; waited += kStep) pair_.run(1, kStep);
+  ASSERT_EQ(refused(), 1U);
+  pair_.pipe.set_filter(
+      [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+  pair_.pipe.set_up(false);
+  EXPECT_EQ(run_for(10 * kAckTimeout), 10 * kAckTimeout);
+  pair_.pipe.set_up(true);
+  EXPECT_GE(run_for(10 * kAckTimeout), kAckTimeout * (kRetries + 1));
+  expect_given_up();
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -209,5 +209,22 @@ TEST_F(Negotiation, an_endnode_that_has_a_name_is_not_given_another) {
   EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNotOwner);
 }
 
+TEST_F(Negotiation, an_endnode_whose_identity_was_refused_claims_nothing_of_it) {
+  theirs.any_port = true;
+  theirs.guid = Guid(9);
+  JoiningEnd end(theirs);
+  hello = end.hello(1);
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  ASSERT_NE(welcome.lid, kLidNone);
+  LinkParams joined;
+  ASSERT_EQ(end.take(welcome, joined), LinkRefusal::kNone);
+  EXPECT_EQ(end.hello(2).lid, welcome.lid);
+  EXPECT_EQ(end.take(make_refusal(own, 2, LinkRefusal::kNotOwner), joined), LinkRefusal::kNotOwner);
+  const LinkHello next = end.hello(3);
+  EXPECT_EQ(next.lid, kLidNone);
+  EXPECT_EQ(next.guid, Guid{});
+  EXPECT_EQ(next.identity, 0U);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -178,6 +178,27 @@ TEST_F(TwoDevices, the_helper_is_kicked_when_it_would_wake_too_late) {
   EXPECT_EQ(a().helper.kicks, before + 1) << "once is enough";
 }
 
+/// The helper only looks whether the caller still drives, and would do so after the deadline. The caller
+/// waits instead.
+TEST_F(TwoDevices, the_helper_is_kicked_when_the_caller_that_drove_waits) {
+  const auto [qa, qb] = connected();
+  pipe.set_filter([](int from, auto&) { return from == 0 ? Verdict::kDrop : Verdict::kPass; });
+  ASSERT_EQ(a().send(*qa, 1), Answer::kOk);
+  clock.advance(hca::kCallerPause);
+  Instant due = Instant::min();
+  while (due == Instant::min()) due = a().device.help(false).until;
+  ASSERT_GT(due - clock.now(), 500us) << "when the packet is repeated";
+  clock.set(due - 500us);
+  adapter::WorkCompletion out;
+  EXPECT_EQ(a().cq->poll(std::span(&out, 1)), 0);
+  ASSERT_EQ(a().device.help(false).until, clock.now() + hca::kCallerPause);
+  const int before = a().helper.kicks;
+  EXPECT_EQ(a().cq->poll(std::span(&out, 1)), 0);
+  EXPECT_EQ(a().helper.kicks, before) << "the caller drives";
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  EXPECT_EQ(a().helper.kicks, before + 1);
+}
+
 TEST_F(TwoDevices, a_lost_packet_is_repeated_while_its_caller_waits) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(b().recv(*qb, 1), Answer::kOk);

@@ -112,8 +112,13 @@ TEST_F(PortTest, has_a_lane_for_each_service_level) {
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0]->view.vl, VirtualLane(1));
   EXPECT_EQ(sent[1]->view.vl, VirtualLane(0));
-  lanes[3] = VirtualLane(15);
-  EXPECT_FALSE(at(0).ports().set_service_lanes(1, lanes));
+  const auto first_beyond = static_cast<uint8_t>(at(0).ports().info(1)->lanes);
+  for (const uint8_t beyond : {first_beyond, uint8_t{15}}) {
+    lanes[3] = VirtualLane(beyond);
+    EXPECT_FALSE(at(0).ports().set_service_lanes(1, lanes)) << int{beyond};
+  }
+  lanes[3] = VirtualLane(static_cast<uint8_t>(first_beyond - 1));
+  EXPECT_TRUE(at(0).ports().set_service_lanes(1, lanes));
 }
 
 TEST_F(PortTest, refuses_what_is_no_lid) {

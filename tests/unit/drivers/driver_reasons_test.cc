@@ -347,5 +347,16 @@ TEST(ControllerReasons, each_has_its_own_counter) {
   }
 }
 
+TEST(ControllerReasons, features_that_were_not_asked_for_are_not_granted) {
+  Bench at;
+  host::NicController& controller = at.open().host().controller();
+  controller.set_features(Offload::kChecksum);
+  at.answer_for_the_unit(CfgStatus::kGood, 4);
+  encode_u32(static_cast<uint32_t>(Offload::kChecksum | Offload::kTso4),
+             std::span(at.unit.answer.data).first<4>());
+  at.world->run();
+  EXPECT_EQ(controller.granted(), Offload::kChecksum);
+}
+
 }  // namespace
 }  // namespace weft::test

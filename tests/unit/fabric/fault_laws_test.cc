@@ -396,6 +396,24 @@ TEST_F(FaultLawsInFlits, a_half_cell_that_is_held_stops_nobody) {
   }
 }
 
+/// Its sender appends flits without end; the switch gives it up when it is longer than any cell.
+TEST_F(FaultLawsInFlits, a_cell_that_is_too_long_gives_its_credit_back) {
+  set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 10'000});
+  const auto cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .number = 999, .payload_bytes = kCellPayload});
+  send_half(0, 1);
+  ASSERT_EQ(faults().held(), 1U);
+  for (int flit = 0; flit < 100 && fabric_.count(1, SwitchPortCounter::kDropTooLong) == 0; ++flit) {
+    send_flit(fabric_.link(0, kNode), cell, 1);
+    fabric_.link(0, kNode).flush(fabric_.clock.now());
+    fabric_.run(5);
+  }
+  EXPECT_EQ(fabric_.count(1, SwitchPortCounter::kDropTooLong), 1U);
+  EXPECT_EQ(faults().held(), 0U);
+  send_flit(fabric_.link(0, kNode), cell, cell.size() / 96);
+  fabric_.link(0, kNode).flush(fabric_.clock.now());
+  expect_all_credit(0);
+}
+
 /// A cell that was let pass by a half one, and the half one's rest comes after all.
 TEST_F(FaultLawsInFlits, a_half_cell_that_becomes_whole_goes_when_it_is_due) {
   set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 1ms});

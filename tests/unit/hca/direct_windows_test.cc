@@ -427,6 +427,24 @@ TEST_F(FileMeeting, a_small_file_has_a_short_fifo_and_a_smaller_one_no_window) {
   EXPECT_EQ(none->state(), DirectPath::State::kRefused);
 }
 
+TEST_F(FileMeeting, a_window_in_a_file_has_at_least_eight_slots) {
+  fabric::OwnWindowConfig least = hca::DirectWindowsConfig{}.in_file;
+  least.slots = 8;
+  constexpr size_t kTwoPages = 8192;  // one per side
+  size_t bytes = kTwoPages;
+  while (fabric::window_bytes_of_file(bytes) < fabric::OwnWindow::bytes_for(least)) bytes += kTwoPages;
+  for (const bool fits : {true, false}) {
+    const std::string path = dir.path() + (fits ? "/least" : "/less");
+    ASSERT_EQ(close(open(path.c_str(), O_CREAT | O_RDWR, 0600)), 0);
+    ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(fits ? bytes : bytes - kTwoPages)), 0);
+    Side one{path, 0, 3};
+    step(one);
+    const DirectPath* way = one.windows.claim(Lid(5));
+    step(one);
+    EXPECT_EQ(way->state(), fits ? DirectPath::State::kJoining : DirectPath::State::kRefused);
+  }
+}
+
 // ---- devices --------------------
 
 /// Polls until the CQ has an entry; the peers' helper threads do the rest.

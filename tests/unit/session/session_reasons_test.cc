@@ -59,6 +59,17 @@ TEST(SessionReasons, a_refused_host_asks_ever_more_rarely_until_it_was_healthy) 
   EXPECT_LT(pair.clock.now() - lost, 2 * SessionLimits{}.connect_interval);
 }
 
+/// The interval of a configuration may be longer than the longest delay between refusals.
+TEST(SessionReasons, a_refused_host_waits_at_least_its_interval) {
+  SessionPairOptions options = closed();
+  options.host.limits.connect_interval = 3s;
+  SessionPair pair(options);
+  pair.unit_events.admit_answer = SessionRefusal::kPolicy;
+  pair.host().open();
+  pair.run_for(10s);
+  EXPECT_EQ(count(pair, C::kConnectRefused), 4U) << "after 0, 3, 6 and 9 s";
+}
+
 /// The unit names pools that do not exist; the host does not wear itself out on it.
 TEST(SessionReasons, a_host_whose_unit_breaks_the_rules_waits_longer_each_time) {
   SessionPair pair;

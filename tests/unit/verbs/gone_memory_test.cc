@@ -284,5 +284,17 @@ TEST_F(RegisterGone, a_change_to_such_memory_is_refused_and_the_region_is_as_it_
   munmap(at, kPage);
 }
 
+TEST_F(RegisterGone, a_change_to_other_memory_asks_for_the_rights_of_the_last_change) {
+  char* read_only = map(1, PROT_READ);
+  ibv_mr* made = ibv_reg_mr(pd, memory.data(), 64, kLocalOnly);
+  ASSERT_NE(made, nullptr);
+  ASSERT_EQ(ibv_rereg_mr(made, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_rereg_mr(made, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, read_only, kPage, 0), 0)
+      << "the region no longer has the right to write";
+  EXPECT_EQ(made->addr, read_only);
+  EXPECT_EQ(ibv_dereg_mr(made), 0);
+  munmap(read_only, kPage);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -63,6 +63,11 @@ TEST_F(LongWait, a_posted_receive_waits_for_the_peer_and_a_signalled_request_is_
   EXPECT_THAT(said, Not(HasSubstr("IBV_SEND_SIGNALED")));
   EXPECT_THAT(said, Not(HasSubstr("nothing can complete here")));
   EXPECT_EQ(lines_in(said), 1U) << said;
+  write(qp, IBV_SEND_SIGNALED);
+  EXPECT_EQ(next().status, IBV_WC_SUCCESS);
+  post_recv(qp, 2, 64, 64);
+  EXPECT_THAT(said_while_polling({cq}), HasSubstr(" (RTS): 2 receive requests wait for messages of the peer"))
+      << "a completion ended the first silence";
 }
 
 /// One thread sleeps at a channel of which no queue is armed, one destroys a queue whose event was not

@@ -107,6 +107,28 @@ TEST_P(OverWindows, a_full_device_says_so_and_goes_on) {
   EXPECT_EQ(pair.access(0, {DmaKind::kWrite, 7, pair.address(1), &local, 1, 0}), AccessPost::kPosted);
 }
 
+/// Otherwise there would be no room for the ends of further accesses.
+TEST_P(OverWindows, an_access_keeps_its_place_until_its_end_was_taken) {
+  pair.show(1, 7, kBothRights);
+  std::byte local{};
+  const auto post = [&](uint64_t cookie) {
+    return pair.end(0).access({DmaKind::kWrite, 7, pair.address(1), &local, 1, cookie});
+  };
+  uint32_t posted = 0;
+  while (posted <= pair.config.requests && post(posted) == AccessPost::kPosted) ++posted;
+  pair.end(0).flush();
+  for (int i = 0; i < 100; ++i) pair.step();
+  EXPECT_EQ(post(0), AccessPost::kFull) << "all have ended, and none was taken";
+  std::vector<bool> seen(posted);
+  for (uint32_t i = 0; i < posted; ++i) {
+    AccessDone done;
+    ASSERT_TRUE(pair.wait_access(0, done));
+    seen.at(done.cookie) = true;
+  }
+  EXPECT_EQ(seen, std::vector<bool>(posted, true)) << "each once";
+  EXPECT_EQ(post(0), AccessPost::kPosted);
+}
+
 TEST_P(OverWindows, refused_accesses_move_nothing) {
   pair.show(1, 7, kTableRead, 0, 1000);
   pair.show(1, 8, kTableRead | kTableThroughOwner, 2000, 1000);
