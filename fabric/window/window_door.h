@@ -33,6 +33,9 @@ struct WindowOrderCaller {
   UniqueFd socket;
 };
 
+/// Removes the sockets of killed processes from a directory of doors. Does nothing if there is no directory.
+void remove_dead_doors(const std::string& directory);
+
 /// Owner: one thread at a time. No call waits.
 class WindowDoor {
  public:

@@ -1,6 +1,7 @@
 // Where processes meet for memory windows: who is let in, and what strangers at the door cost.
 #include "fabric/window/window_door.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +67,23 @@ TEST_F(Doors, the_socket_of_a_dead_process_is_replaced_and_one_of_a_living_proce
   EXPECT_EQ(access(path_of(9).c_str(), F_OK), 0);
   EXPECT_TRUE(other.open(SubnetId(0), Lid(9)).ok());
   EXPECT_TRUE(seven.call(Lid(9)).ok());
+}
+
+TEST_F(Doors, sockets_of_killed_processes_are_removed_and_others_stay) {
+  ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
+  { const UniqueFd dead = std::move(listen_unix(path_of(9), 1).value()); }  // leaves its file
+  const std::string note = place + "/note";
+  const UniqueFd file(open(note.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.valid());
+  remove_dead_doors(place);
+  EXPECT_NE(access(path_of(9).c_str(), F_OK), 0);
+  EXPECT_EQ(access(path_of(7).c_str(), F_OK), 0);
+  EXPECT_EQ(access(note.c_str(), F_OK), 0);
+  std::vector<pollfd> fds;
+  EXPECT_TRUE(look(seven).empty());
+  seven.wait_fds(fds);
+  EXPECT_EQ(fds.size(), 1U) << "the living process has no caller";
+  remove_dead_doors(place + "/none");
 }
 
 TEST_F(Doors, a_directory_that_others_may_write_is_refused) {
