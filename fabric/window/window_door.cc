@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "fabric/carrier/unix_socket.h"
 #include "messages/window_call.h"
@@ -62,8 +63,13 @@ void WindowDoor::close() noexcept {
   if (!listener_.valid()) return;
   silent_.clear();
   listener_.reset();
+  hide();
+}
+
+void WindowDoor::hide() noexcept {
+  const ino_t own = std::exchange(inode_, 0);
   const std::string path = path_of(lid_);
-  if (inode_of(path) == inode_) unlink(path.c_str());
+  if (own != 0 && inode_of(path) == own) unlink(path.c_str());
 }
 
 Result<UniqueFd> WindowDoor::call(Lid peer) const {

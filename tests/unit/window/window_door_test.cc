@@ -69,6 +69,21 @@ TEST_F(Doors, the_socket_of_a_dead_process_is_replaced_and_one_of_a_living_proce
   EXPECT_TRUE(seven.call(Lid(9)).ok());
 }
 
+TEST_F(Doors, a_process_that_hides_is_not_found_and_answers_those_that_have_called) {
+  ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
+  ASSERT_TRUE(nine.open(SubnetId(0), Lid(9)).ok());
+  const Result<UniqueFd> called = seven.call(Lid(9));
+  ASSERT_TRUE(called.ok());
+  nine.hide();
+  EXPECT_NE(access(path_of(9).c_str(), F_OK), 0);
+  EXPECT_FALSE(seven.call(Lid(9)).ok());
+  EXPECT_EQ(look(nine).size(), 1U);
+  WindowDoor next{place};
+  ASSERT_TRUE(next.open(SubnetId(0), Lid(9)).ok());
+  nine.close();
+  EXPECT_EQ(access(path_of(9).c_str(), F_OK), 0) << "it is another one's";
+}
+
 TEST_F(Doors, sockets_of_killed_processes_are_removed_and_others_stay) {
   ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
   { const UniqueFd dead = std::move(listen_unix(path_of(9), 1).value()); }  // leaves its file
