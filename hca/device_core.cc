@@ -257,7 +257,19 @@ bool DeviceCore::finish(Duration limit) noexcept {
   failures.tell();
   const Instant until = clock.now() + limit;
   while (!failures.told() && clock.now() < until) std::this_thread::sleep_for(kPassOnPause);
+  leave_windows(clock.now() + limit);
   return pass_on(clock.now() + limit);
+}
+
+/// A signal handler that ends the process may have interrupted a thread that has the lock.
+void DeviceCore::leave_windows(Instant until) noexcept {
+  if (windows_ == nullptr) return;
+  std::unique_lock guard(upkeep_, std::try_to_lock);
+  while (!guard.owns_lock() && clock.now() < until) {
+    std::this_thread::sleep_for(kPassOnPause);
+    static_cast<void>(guard.try_lock());
+  }
+  if (guard.owns_lock()) windows_->leave();
 }
 
 HoldToMake::HoldToMake(DeviceCore& core) : core_(core) {

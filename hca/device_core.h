@@ -104,8 +104,9 @@ class DeviceCore final : private adapter::GoneMemory {
   Instant tend(Instant now, bool now_due) noexcept;
   [[nodiscard]] MissingPort missing_port();
   void wait_fds(std::vector<pollfd>& out);
-  /// Call before the process ends: sends last acknowledgements, passes on failures, and waits for cells that
-  /// would be lost. Waits twice for at most `limit`. False when cells may be lost.
+  /// Call before the process ends: sends last acknowledgements, passes on failures, hides from processes that
+  /// look for a memory window, and waits for cells that would be lost. Waits three times for at most `limit`.
+  /// False when cells may be lost.
   [[nodiscard]] bool finish(Duration limit) noexcept;
   /// Drives the adapter until no link holds cells that would be lost with the process. False at the time
   /// `until`.
@@ -145,6 +146,7 @@ class DeviceCore final : private adapter::GoneMemory {
   void do_deferred() noexcept;
   [[nodiscard]] bool do_batch() noexcept;
   void helper_failed() noexcept;
+  void leave_windows(Instant until) noexcept;
   [[nodiscard]] Instant tend_windows(Instant now) noexcept;
 
   const bool several_nics_;

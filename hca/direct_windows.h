@@ -72,6 +72,8 @@ class DirectWindows final : public adapter::DirectPaths {
   // ---- without the lock --------------------
   /// Second step: listens, calls, answers, and joins. What finds no memory is tried again.
   void work(Instant now) noexcept;
+  /// The process is about to end: no further peer finds it.
+  void leave() noexcept { door_.hide(); }
   /// Last step: frees what has ended, and answers orders.
   void clear() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;

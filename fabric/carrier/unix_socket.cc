@@ -80,6 +80,16 @@ Result<UniqueFd> connect_unix(const std::string& path) {
   return fd;
 }
 
+bool is_dead_socket(const std::string& path) {
+  Result<sockaddr_un> address = address_of(path);
+  struct stat info {};
+  if (!address || lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
+  // The kernel finds the bound socket before it compares the types: EPROTOTYPE if there is one.
+  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return fd.valid() && connect(fd.get(), as_generic(*address), sizeof(sockaddr_un)) != 0 &&
+         errno == ECONNREFUSED;
+}
+
 bool peer_is_our_user(int socket) noexcept {
   ucred peer{};
   socklen_t bytes = sizeof peer;

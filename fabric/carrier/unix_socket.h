@@ -23,6 +23,9 @@ Status check_private_directory(const std::string& path);
 Result<UniqueFd> listen_unix(const std::string& path, int backlog);
 /// Non-blocking connect.
 Result<UniqueFd> connect_unix(const std::string& path);
+/// True for a socket file whose process has ended or has closed the socket. A process that listens there
+/// notices nothing.
+[[nodiscard]] bool is_dead_socket(const std::string& path);
 /// True when the process at the other end runs under our user.
 [[nodiscard]] bool peer_is_our_user(int socket) noexcept;
 /// The process that connected; 0 when unknown.

@@ -83,8 +83,8 @@ class PeerTable {
   /// No further access follows for now: the use ends when nothing is held.
   void end_use() noexcept { wanted_ = false; }
 
-  /// The whole access against the copy: key, start, end, right. `right` is kTableRead or kTableWrite. Only
-  /// while in_use(). O(log entries).
+  /// The whole access against the copy: key, start, end, right. `right` is kTableRead or kTableWrite. Unless
+  /// in_use() the copy may be old: then the owner has to check the access as well. O(log entries).
   [[nodiscard]] TableCheck check(uint32_t key, uint64_t start, uint64_t length,
                                  TableRight right) const noexcept;
 

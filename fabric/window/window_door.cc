@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "fabric/carrier/unix_socket.h"
 #include "messages/window_call.h"
@@ -25,6 +28,18 @@ constexpr int kCallersPerLook = 32;
 }
 
 }  // namespace
+
+/// A process that binds its socket while this runs is not in danger: the kernel shows a socket file in its
+/// directory after the socket is bound.
+void remove_dead_doors(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code fault;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, fault)) {
+    const std::string path = entry.path();
+    const ino_t inode = inode_of(path);
+    if (is_dead_socket(path) && inode_of(path) == inode) unlink(path.c_str());
+  }
+}
 
 std::string WindowDoor::path_of(Lid lid) const {
   return fmt::format("{}/{}-{}.sock", directory_, subnet_.value(), lid.value());
@@ -48,8 +63,13 @@ void WindowDoor::close() noexcept {
   if (!listener_.valid()) return;
   silent_.clear();
   listener_.reset();
+  hide();
+}
+
+void WindowDoor::hide() noexcept {
+  const ino_t own = std::exchange(inode_, 0);
   const std::string path = path_of(lid_);
-  if (inode_of(path) == inode_) unlink(path.c_str());
+  if (own != 0 && inode_of(path) == own) unlink(path.c_str());
 }
 
 Result<UniqueFd> WindowDoor::call(Lid peer) const {

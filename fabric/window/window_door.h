@@ -33,6 +33,9 @@ struct WindowOrderCaller {
   UniqueFd socket;
 };
 
+/// Removes the sockets of killed processes from a directory of doors. Does nothing if there is no directory.
+void remove_dead_doors(const std::string& directory);
+
 /// Owner: one thread at a time. No call waits.
 class WindowDoor {
  public:
@@ -45,6 +48,9 @@ class WindowDoor {
   /// Listens under this address. An error when another process does so, or the directory is not private.
   Status open(SubnetId subnet, Lid lid);
   void close() noexcept;
+  /// Removes the socket from the directory: no further process finds this one. Those that have called are
+  /// answered.
+  void hide() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return listener_.valid(); }
   /// The own address, once open.
   [[nodiscard]] SubnetId subnet() const noexcept { return subnet_; }

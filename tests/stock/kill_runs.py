@@ -22,6 +22,7 @@ END_SECONDS = 30        # for whoever is left: retries of QPs, silence of a peer
 START_SECONDS = 20
 SETTLE_SECONDS = 10     # the launcher and the switch close their ends of a question, as for these numbers, after its answer is read
 LATEST_SECONDS = 1.5    # a victim is killed so long after its client was started, at most
+ROUNDS_TO_JUDGE_WINDOWS = 9  # so many kills find each program with a window at least once
 PORTS = 64              # of the fabric; a LID rests for a minute before another program gets it
 TOPOLOGY = f'fabric = "kills"\n[[switch]]\nname = "s1"\nspare_ports = {PORTS}\n'
 MAY_GROW = {"memory of the switch": 4 << 20,  # its tables fill
@@ -31,7 +32,7 @@ GAVE_UP = re.compile(r"retry counter exceeded|status 12\b|retry exceeded", re.IG
 LISTENS = "rdma_cm: LISTEN: done"  # what WEFT_DEBUG=cm says of a server
 # rping's main thread closes the channel of events while its other thread is on the way to ask it for the next one. The kernel, too,
 # answers EBADF then, and rping exits with 255 although all pings have come.
-CLOSED_ITS_CHANNEL = ("rping", 255, "rdma_get_cm_event: Bad file descriptor")
+CLOSED_ITS_CHANNEL = (255, "rdma_get_cm_event: Bad file descriptor")
 
 
 @dataclasses.dataclass
@@ -150,6 +151,17 @@ class Fabric:
                                      cwd=self.directory, process_group=0)
         return Side(popen, output)
 
+    def has_windows(self):
+        return self.environment.get("WEFT_DIRECT") == "1"
+
+    def ways(self):
+        """By name of the program: the ways of its RC queue pairs that are up, `window` or `switch`."""
+        ways = {}
+        for node in json.loads(self.tell("status", "--fabric", "kills", "--json"))["nodes"]:
+            found = [qp["way"] for qp in node.get("queue_pairs", ()) if (qp["service"], qp["state"]) == ("RC", "RTS")]
+            ways[node["program"]] = ways.get(node["program"], []) + found
+        return ways
+
     def processes(self):
         """Numbers of the launcher and of the switch, once that is ready."""
         while True:
@@ -174,11 +186,13 @@ class Fabric:
         status = pathlib.Path(f"/proc/{switch}/status").read_text().split()
         programs = [path.name for path in (self.state / "kills" / "programs").glob("*")]
         counters = [name for name in programs if name.endswith(".stats")]
+        doors = list((self.state / "kills" / "programs" / "direct").glob("*"))
         return {"ports": used, "memory of the switch": int(status[status.index("VmRSS:") + 1]) * 1024,
                 "descriptors of the switch": len(os.listdir(f"/proc/{switch}/fd")),
                 "descriptors of the launcher": len(os.listdir(f"/proc/{launcher}/fd")),
                 "sockets": pathlib.Path("/proc/net/unix").read_text().count(str(self.state)),
-                "counters of programs": len(counters), "trees of programs": len(programs) - len(counters)}
+                "counters of programs": len(counters), "sockets of windows": len(doors),
+                "trees of programs": len([name for name in programs if name not in counters and name != "direct"])}
 
     def outages(self):
         """For how long there was no switch, each time, in seconds: from its death until the next one listened. By its log."""
@@ -202,6 +216,10 @@ class KillRuns:
         self.port = first_port
         self.before = fabric.holdings(*fabric.empty())
         self.whole = {}  # by program: how much it does in the time in which victims are killed, on this machine as it is
+        self.rounds = 0
+        # By program: kills that struck it while it had a window, and while its RC queue pairs used the switch.
+        self.with_window = dict.fromkeys((program.name for program in programs()), 0)
+        self.without_window = dict(self.with_window)
         self.outcomes = dict.fromkeys(("ended by itself", "ended before the kill", "served the next client",
                                        "had nothing outstanding", "gave up by its own time-outs"), 0)
 
@@ -224,8 +242,25 @@ class KillRuns:
                     raise RuntimeError(f"{pair.program.name}: the server does not listen: {pair.server.said()}")
                 time.sleep(0.02)
 
+    def look_at_ways(self, *names):
+        """Before a kill: counts the programs of these names that have a window, if the fabric has windows at all."""
+        if not self.fabric.has_windows():
+            return
+        ways = self.fabric.ways()
+        for name in names:
+            self.with_window[name] += "window" in ways.get(name, ())
+            self.without_window[name] += "switch" in ways.get(name, ())
+
+    def never_had_windows(self):
+        """Programs that go on until they are killed and that no kill found with a window, a line for each."""
+        if not self.fabric.has_windows() or self.rounds < ROUNDS_TO_JUDGE_WINDOWS:
+            return []
+        return [f"{program.name}: no kill found it with a memory window" for program in programs()
+                if program.endless > program.short and self.with_window[program.name] == 0]
+
     def round(self, victim):
         """What went wrong, a line for each."""
+        self.rounds += 1
         if victim == "switch" and not self.whole:
             self.measure()
         amounts = self.whole if victim == "switch" else {program.name: program.endless for program in programs()}
@@ -261,6 +296,7 @@ class KillRuns:
         start = time.monotonic()
         _, switch = self.fabric.processes()
         time.sleep(max(0.0, pairs[0].moment - (time.monotonic() - start)))
+        self.look_at_ways(*self.with_window)
         os.kill(switch, signal.SIGKILL)
         faults = []
         deadline = time.monotonic() + 2 * END_SECONDS
@@ -273,7 +309,7 @@ class KillRuns:
                     faults.append(f"{pair.program.name}: the {name} hangs without its switch ({side.last_words()})")
                 elif status != 0 and any(GAVE_UP.search(one.said()) for one in (pair.client, pair.server)):
                     self.outcomes["gave up by its own time-outs"] += 1
-                elif status != 0 and (pair.program.name, status, side.last_line()) != CLOSED_ITS_CHANNEL:
+                elif status != 0 and ("rping", *CLOSED_ITS_CHANNEL) != (pair.program.name, status, side.last_line()):
                     faults.append(f"{pair.program.name}: the {name} ended with {status} ({side.last_words()})")
                 else:
                     self.outcomes["ended by itself"] += 1
@@ -283,6 +319,7 @@ class KillRuns:
         start = time.monotonic()
         for pair in sorted(pairs, key=lambda one: one.moment):
             time.sleep(max(0.0, pair.moment - (time.monotonic() - start)))
+            self.look_at_ways(pair.program.name)
             left = pair.server if victim == "program" else pair.client
             self.outcomes["ended before the kill"] += left.popen.poll() is not None
             (pair.client if victim == "program" else pair.server).kill()
@@ -360,9 +397,12 @@ def run_rounds(fabric, rounds, seed, report, seconds=float("inf")):
             faults += [f"round {number + 1} of the {victim}: {fault}" for fault in found]
             report(f"{'FAILED' if found else 'ok    '} {victim} {number + 1}/{rounds} ({time.monotonic() - start:.1f} s)"
                    + "".join(f"\n       {fault}" for fault in found))
-    faults += runs.leaks()
+    faults += runs.leaks() + runs.never_had_windows()
     counts = ", ".join(f"{count} {what}" for what, count in runs.outcomes.items())
     report(f"kills {done} rounds of {len(programs())} programs, seed {seed}: {counts}")
+    if fabric.has_windows():
+        report("with a window when a kill struck: " + ", ".join(f"{name} {count}" for name, count in runs.with_window.items())
+               + "; with the switch: " + ", ".join(f"{name} {count}" for name, count in runs.without_window.items()))
     if outages := fabric.outages():
         report(f"the switch was back after {min(outages):.2f} to {max(outages):.2f} s")
     return faults

@@ -15,6 +15,7 @@ from weft_case import WeftCase
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "stock"))
 import cases  # noqa: E402  (found through the line above)
+import kill_runs  # noqa: E402
 import stock  # noqa: E402
 
 LIBRARY = harness.BIN.parent / "lib" / "weft" / "libweft_preload.so"
@@ -46,6 +47,21 @@ class PageTest(unittest.TestCase):
     def test_parts_that_were_run_apart_are(self):
         with unittest.mock.patch.object(sys, "argv", ["stock", "--write", "--outcomes", "one.json", "two.json"]):
             self.assertTrue(stock.arguments().write)
+
+
+class ExcuseTest(WeftCase):
+    """rping's main thread may close its channel of events while its other thread asks it for the next event, on any device."""
+
+    def test_only_the_programs_own_fault_is_excused(self):
+        status, text = kill_runs.CLOSED_ITS_CHANNEL
+        rping = next(case for case in cases.every_case() if case.name == "rping -V -C 100")
+        pingpong = next(case for case in cases.every_case() if case.name == CASE)
+        output = self.path / "client.txt"
+        for case, ended_with, said, excused in ((rping, status, f"ping data: {text}\nping data", True), (rping, 1, text, False),
+                                                (rping, status, "cq completion failed status 5", False), (pingpong, status, text, False)):
+            with self.subTest(case=case.name, ended_with=ended_with, said=said):
+                output.write_text(said)
+                self.assertEqual(stock.Runner.excused(case, ended_with, output), excused)
 
 
 @unittest.skipUnless(LIBRARY.exists(), "the drop-in libibverbs is not built")

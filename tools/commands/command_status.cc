@@ -1,5 +1,6 @@
 // weft status.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,7 @@
 
 #include "base/command_line.h"
 #include "control/control_client.h"
+#include "fabric/carrier/unix_socket.h"
 #include "tools/commands/command.h"
 #include "tools/fault/fault_control.h"
 #include "tools/show/program_list.h"
@@ -35,6 +37,11 @@ struct FabricStatus {
   std::vector<std::string> faults;  // in force, as texts
 };
 
+/// A process of another PID namespace has no number here, but its control endpoint is a bound socket.
+bool runs_elsewhere(const std::string& endpoint) {
+  return access(endpoint.c_str(), F_OK) == 0 && !fabric::is_dead_socket(endpoint);
+}
+
 std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
   control::ControlClient client;
   std::vector<NodeStatus> out;
@@ -42,9 +49,14 @@ std::vector<NodeStatus> ask_all(const StateDir& dir, const RunRecord& record) {
     if (process.program == "holder") continue;
     NodeStatus status;
     status.process = process;
+    const std::string endpoint = dir.file(process.name + ".ctl");
     status.running = is_running(process.pid, process.start_ticks);
+    if (!status.running && runs_elsewhere(endpoint)) {
+      status.running = true;
+      status.process.pid = 0;
+    }
     if (status.running) {
-      Result<control::ControlReply> reply = client.ask(dir.file(process.name + ".ctl"), {}, 500ms);
+      Result<control::ControlReply> reply = client.ask(endpoint, {}, 500ms);
       status.answers = reply.ok();
       if (reply.ok()) status.info = reply.value().info;
     }

@@ -18,6 +18,7 @@
 #include "base/parse_number.h"
 #include "base/private_files.h"
 #include "base/stats_page.h"
+#include "fabric/window/window_door.h"
 
 namespace weft::tools {
 namespace {
@@ -89,6 +90,7 @@ void clear_up_programs(const std::string& directory) {
     }
   }
   for (const fs::path& path : others) fs::remove_all(path, fault);
+  fabric::remove_dead_doors(directory + "/direct");
   std::sort(pages.rbegin(), pages.rend());
   for (size_t i = kEndedProgramsMax; i < pages.size(); ++i) fs::remove(pages[i].second, fault);
 }

@@ -2,7 +2,8 @@
 // step starts the next request. After an RNR NAK, or when the device could not move a request's data, it goes
 // back, and the places whose parts have not left are sent again. The device moves data only while no record
 // of the QP waits for its answer, and a record leaves only when no access is under way. So requests take
-// effect in the order of posting.
+// effect in the order of posting. A short write behind records is a record, too: waiting for their answer
+// would take a round trip for each write with immediate data.
 #include "adapter/transport/direct/direct_requester.h"
 
 #include <algorithm>
@@ -107,8 +108,12 @@ DirectWay DirectRequester::way_of(const QueuePair& qp, const SendWqe& wqe) const
 DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexcept {
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
-  if (direct.unanswered != 0) return Step::kStop;  // the answer gives the QP a turn
   DirectMessage& message = direct.message(place);
+  if (direct.unanswered != 0) {
+    if (!may_follow_records(qp, place)) return Step::kStop;  // the answer gives the QP a turn
+    message.way = DirectWay::kRecords;
+    return Step::kAgain;
+  }
   if (wqe.cut < wqe.length) {
     const Step moved = move_pieces(qp, place);
     if (moved == Step::kStop || wqe.cut < wqe.length || message.way != DirectWay::kDma) return moved;
@@ -125,6 +130,15 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
     completer_.retire(qp);
   }
   return Step::kAgain;
+}
+
+/// A write whose data one record holds. Data of a write that the table refuses do not leave.
+bool DirectRequester::may_follow_records(const QueuePair& qp, uint64_t place) const noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  const fabric::WindowEnd& window = *direct_of(qp).peer->window;
+  if (!is_write(wqe) || wqe.cut != 0 || wqe.length + kWindowRecordBytes > window.record_bytes_max())
+    return false;
+  return !shows(window.peer().check(wqe.rkey.value(), wqe.remote_addr, wqe.length, kTableWrite));
 }
 
 DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place) noexcept {

@@ -74,15 +74,16 @@ TEST(DirectSlots, too_small_for_a_record_cost_the_peer_its_requests) {
 TEST_F(DirectFaults, what_a_short_cut_holds_up_arrives_once_after_it) {
   set({.kind = FaultKind::kCut, .lasts = 10ms});
   receive(1, 7, 4096);
-  pair.side(0).fill(0, 64, 5);
+  constexpr uint32_t kLong = 2000;  // a shorter write would not wait for the Send
+  pair.side(0).fill(0, kLong, 5);
   post(0, {.wr_id = 1}, 64);
-  post(0, remote(SendOpcode::kRdmaWrite, 512), 64);
+  post(0, remote(SendOpcode::kRdmaWrite, 512), kLong);
   pair.run(90, 100us);
   EXPECT_TRUE(statuses(0).empty() && statuses(1).empty()) << "nothing passes";
   pair.run(30, 100us);
   EXPECT_EQ(statuses(0), (Statuses{WcStatus::kSuccess, WcStatus::kSuccess}));
   EXPECT_EQ(statuses(1), Statuses{WcStatus::kSuccess});
-  EXPECT_EQ(pair.side(1).bytes_at(512, 64), pair.side(0).bytes_at(0, 64));
+  EXPECT_EQ(pair.side(1).bytes_at(512, kLong), pair.side(0).bytes_at(0, kLong));
   EXPECT_EQ(faults.rules()[0].struck, 1U) << "the write waited for the Send and was not held";
 }
 

@@ -59,6 +59,54 @@ TEST_F(ShortSends, a_peer_that_does_not_take_them_gets_none) {
   EXPECT_EQ(slots_of({}, 8), Slots{kSlotHead + kWindowRecordBytes + 8});
 }
 
+class WritesBehindRecords : public ::testing::Test {
+ protected:
+  WritesBehindRecords() {
+    pair.run(20);
+    write(SendOpcode::kRdmaWrite, 0, 8);  // the owner shows the key
+    pair.run(20);
+    EXPECT_EQ(pair.take_completions(0).size(), 1U);
+    for (uint64_t i = 0; i < kWrites; ++i)
+      EXPECT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(kReceives, 64)}), PostResult::kOk);
+    pair.trace(0).trace.clear();
+  }
+  void write(SendOpcode opcode, uint32_t offset, uint32_t bytes) {
+    const MemoryRegion& region = pair.side(1).region;
+    const uint32_t from = std::min(offset, kReceives);
+    EXPECT_EQ(pair.post_send(0, *qps[0],
+                             {.opcode = opcode, .remote_addr = region.addr + offset, .rkey = region.rkey},
+                             {pair.side(0).sge(from, bytes)}),
+              PostResult::kOk);
+  }
+  static constexpr uint64_t kWrites = 6;
+  static constexpr uint32_t kReceives = 8192;  // offset of their buffer
+
+  DirectPair pair{{.traced = true}};  // slots of 256 bytes
+  std::array<QueuePair*, 2> qps = pair.connect({}, {});
+};
+
+TEST_F(WritesBehindRecords, with_immediate_data_take_no_round_trip_each) {
+  pair.side(0).fill(0, 600, 11);
+  for (uint32_t i = 0; i < kWrites; ++i) write(SendOpcode::kRdmaWriteWithImm, 100 * i, 100);
+  for (int turn = 0; turn < 4; ++turn) pair.run_one(0);  // the peer answers nothing meanwhile
+  pair.run_one(1);
+  EXPECT_EQ(pair.take_completions(1).size(), kWrites);
+  EXPECT_EQ(pair.side(1).bytes_at(0, 600), pair.side(0).bytes_at(0, 600));
+  pair.run(20);
+  EXPECT_EQ(pair.take_completions(0).size(), kWrites);
+}
+
+TEST_F(WritesBehindRecords, leave_no_data_if_the_table_refuses_them) {
+  EXPECT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  write(SendOpcode::kRdmaWrite, kPairBufferBytes - 32, 64);
+  pair.run(20);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[1].status, WcStatus::kRemoteAccess);
+  for (const fabric::DmaRequest& one : pair.trace(0).requests())
+    EXPECT_LE(one.bytes, 16 + kWindowRecordBytes) << "a record without data";
+}
+
 /// A segment is looked up when its request begins. A region that ends later must not be read by that look-up.
 TEST(DirectRegions, a_send_whose_region_ends_while_it_waits_for_room_fails) {
   DirectPair pair;

@@ -440,16 +440,19 @@ TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {
   post(remote(SendOpcode::kRdmaWrite, 64), 0, 8);
   pair.run(20);
   (void)pair.take_completions(0);
-  pair.side(0).fill(0, 64, 9);
-  const auto before = pair.side(1).bytes_at(64, 64);
-  send(1, 0, 64);
-  post(remote(SendOpcode::kRdmaWrite, 64), 0, 64);
-  pair.run(30);
-  EXPECT_EQ(pair.side(1).bytes_at(64, 64), before) << "the Send before it has no receive yet";
-  receive(1, 4096, 64);
-  pair.run(60);
-  EXPECT_EQ(pair.take_completions(0).size(), 2U);
-  EXPECT_EQ(pair.side(1).bytes_at(64, 64), pair.side(0).bytes_at(0, 64));
+  constexpr uint32_t kLong = 2000;  // more than a record holds
+  for (const uint32_t bytes : {64U, kLong}) {
+    pair.side(0).fill(0, bytes, static_cast<uint8_t>(bytes));
+    const auto before = pair.side(1).bytes_at(64, bytes);
+    send(1, 0, 64);
+    post(remote(SendOpcode::kRdmaWrite, 64), 0, bytes);
+    pair.run(30);
+    EXPECT_EQ(pair.side(1).bytes_at(64, bytes), before) << "the Send before it has no receive yet";
+    receive(1, 4096, 64);
+    pair.run(60);
+    EXPECT_EQ(pair.take_completions(0).size(), 2U);
+    EXPECT_EQ(pair.side(1).bytes_at(64, bytes), pair.side(0).bytes_at(0, bytes));
+  }
 }
 
 TEST_F(Direct, a_record_of_the_former_life_is_dropped) {

@@ -490,6 +490,22 @@ TEST_P(DirectDevices, queue_pairs_use_a_window_if_both_have_it) {
   }
 }
 
+TEST(DirectExit, a_program_that_ends_leaves_no_socket) {
+  LiveFabric fabric;
+  const std::string place = fabric.dir.path() + "/direct";
+  LiveConsumer a(1, fabric, place);
+  LiveConsumer b(2, fabric, place);
+  const std::array<hca::Qp*, 2> qps{a.make_qp(), b.make_qp()};
+  connect(*qps[0], Lid(1), *qps[1], Lid(2));
+  ASSERT_EQ(b.recv(*qps[1], 1), hca::Answer::kOk);
+  ASSERT_EQ(a.send(*qps[0], 2), hca::Answer::kOk);
+  ASSERT_EQ(status_of_next(b), WcStatus::kSuccess);
+  ASSERT_EQ(access((place + "/0-1.sock").c_str(), F_OK), 0);
+  EXPECT_TRUE(a.device.finish());
+  EXPECT_NE(access((place + "/0-1.sock").c_str(), F_OK), 0);
+  EXPECT_EQ(access((place + "/0-2.sock").c_str(), F_OK), 0);
+}
+
 /// A program may end a region while its peer writes to another one.
 TEST(DirectRegions, a_region_ends_beside_the_transfers_of_a_peer) {
   LiveFabric fabric;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/stats_page.h"
+#include "fabric/carrier/unix_socket.h"
 #include "tests/support/child_process.h"
 #include "tests/support/temp_dir.h"
 
@@ -56,11 +57,16 @@ TEST(ProgramFiles, what_programs_that_have_ended_leave_goes) {
     fs::last_write_time(page, now - std::chrono::seconds(i));
   }
   for (const fs::path& page : {held, numbered_anew}) fs::last_write_time(page, now - std::chrono::hours(1));
+  fs::create_directory(at / "direct");
+  fs::permissions(at / "direct", fs::perms::owner_all);
+  const fs::path door = at / "direct/0-7.sock";
+  { const UniqueFd killed = std::move(fabric::listen_unix(door, 1).value()); }
   clear_up_programs(at);
   EXPECT_FALSE(fs::exists(at / ("sys-" + dead)));
   EXPECT_TRUE(fs::exists(at / ("sys-" + self) / "class/file"));
   EXPECT_TRUE(fs::exists(at / ("sys-1" + dead))) << "its number means another process there";
   for (const char* name : {"alice.stats", "notes-x", "sys-"}) EXPECT_TRUE(fs::exists(at / name)) << name;
+  EXPECT_FALSE(fs::exists(door));
   EXPECT_TRUE(fs::exists(held)) << "a process of another PID namespace has it";
   EXPECT_FALSE(fs::exists(numbered_anew)) << "nobody holds it, whoever has the number now";
   EXPECT_FALSE(fs::exists(killed_early)) << "its process will not put it in place any more";

@@ -1,6 +1,7 @@
 // Where processes meet for memory windows: who is let in, and what strangers at the door cost.
 #include "fabric/window/window_door.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +67,38 @@ TEST_F(Doors, the_socket_of_a_dead_process_is_replaced_and_one_of_a_living_proce
   EXPECT_EQ(access(path_of(9).c_str(), F_OK), 0);
   EXPECT_TRUE(other.open(SubnetId(0), Lid(9)).ok());
   EXPECT_TRUE(seven.call(Lid(9)).ok());
+}
+
+TEST_F(Doors, a_process_that_hides_is_not_found_and_answers_those_that_have_called) {
+  ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
+  ASSERT_TRUE(nine.open(SubnetId(0), Lid(9)).ok());
+  const Result<UniqueFd> called = seven.call(Lid(9));
+  ASSERT_TRUE(called.ok());
+  nine.hide();
+  EXPECT_NE(access(path_of(9).c_str(), F_OK), 0);
+  EXPECT_FALSE(seven.call(Lid(9)).ok());
+  EXPECT_EQ(look(nine).size(), 1U);
+  WindowDoor next{place};
+  ASSERT_TRUE(next.open(SubnetId(0), Lid(9)).ok());
+  nine.close();
+  EXPECT_EQ(access(path_of(9).c_str(), F_OK), 0) << "it is another one's";
+}
+
+TEST_F(Doors, sockets_of_killed_processes_are_removed_and_others_stay) {
+  ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
+  { const UniqueFd dead = std::move(listen_unix(path_of(9), 1).value()); }  // leaves its file
+  const std::string note = place + "/note";
+  const UniqueFd file(open(note.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.valid());
+  remove_dead_doors(place);
+  EXPECT_NE(access(path_of(9).c_str(), F_OK), 0);
+  EXPECT_EQ(access(path_of(7).c_str(), F_OK), 0);
+  EXPECT_EQ(access(note.c_str(), F_OK), 0);
+  std::vector<pollfd> fds;
+  EXPECT_TRUE(look(seven).empty());
+  seven.wait_fds(fds);
+  EXPECT_EQ(fds.size(), 1U) << "the living process has no caller";
+  remove_dead_doors(place + "/none");
 }
 
 TEST_F(Doors, a_directory_that_others_may_write_is_refused) {
