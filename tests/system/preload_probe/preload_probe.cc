@@ -162,6 +162,15 @@ void ranges() {
   close(channel);
   closefrom(450);
   check(create_id(450) < 0 && errno == EBADF, "closefrom()");
+  // The library keeps a descriptor in the middle of a range.
+  const auto keep = reinterpret_cast<void (*)(int, int)>(dlsym(RTLD_DEFAULT, "weft_keep_descriptor"));
+  for (int descriptor = 600; descriptor <= 602; ++descriptor) dup2(STDIN_FILENO, descriptor);
+  keep(601, 1);
+  check(close_range(600, 602, 0) == 0 && fcntl(600, F_GETFD) < 0 && fcntl(602, F_GETFD) < 0,
+        "close_range() closes both sides of a descriptor of the library");
+  check(fcntl(601, F_GETFD) >= 0, "and leaves it");
+  keep(601, 0);
+  close(601);
 }
 
 // ---- waiting --------------------
@@ -410,6 +419,10 @@ void patterns() {
         "glob() of device nodes");
   check(found_by<glob_t>(glob, "/sys/class/infiniband/mlx*").empty(), "glob() that finds nothing");
   check(found_by<glob_t>(glob, "/proc/sel[f]") == Paths{"/proc/self"}, "glob() elsewhere");
+  glob_t one{};
+  check(glob("/sys/class/infiniband/*", 0, nullptr, &one) == 0 && (one.gl_flags & GLOB_ALTDIRFUNC) == 0,
+        "glob() leaves the program its flags");
+  globfree(&one);
   glob_t two{};
   check(glob("/sys/class/infiniband/*/node_typ?", GLOB_MARK, nullptr, &two) == 0 &&
             glob("/proc/sel[f]", GLOB_APPEND, nullptr, &two) == 0 && two.gl_pathc == 2 &&
