@@ -112,6 +112,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   made->messages.resize(std::bit_ceil(size_t{qp.sq.capacity()}));
   made->peer = &peer;
   made->id = ++last_id_;
+  made->next = made->answered_to = qp.sq.started;  // a former window may have ended
   made->owes_ready = true;
   peer.waiting.reserve(peer.qps.size() + 1);
   peer.farewells.reserve(peer.qps.size() + 1);
