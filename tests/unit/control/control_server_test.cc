@@ -8,10 +8,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <thread>
 
 #include "control/control_client.h"
+#include "tests/support/temp_dir.h"
 
 namespace weft::control {
 namespace {
@@ -40,15 +40,12 @@ class Handler final : public ControlHandler {
 class ControlServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-control-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    dir_ = name;
-    path_ = dir_ + "/n.ctl";
+    ASSERT_FALSE(dir_.path().empty());
+    path_ = dir_.path() + "/n.ctl";
   }
   void TearDown() override {
     stop();
     server_.reset();
-    std::filesystem::remove_all(dir_);
   }
   void start() {
     auto opened = ControlServer::open(path_, handler_);
@@ -67,7 +64,7 @@ class ControlServerTest : public ::testing::Test {
   }
 
   Handler handler_;
-  std::string dir_;
+  test::TempDir dir_;
   std::string path_;
   std::unique_ptr<ControlServer> server_;
   std::thread thread_;
@@ -234,8 +231,8 @@ TEST_F(ControlServerTest, private_directory_and_one_owner) {
   Result<std::unique_ptr<ControlServer>> second = ControlServer::open(path_, handler_);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().text.find("in use"), std::string::npos);
-  chmod(dir_.c_str(), 0755);
-  second = ControlServer::open(dir_ + "/m.ctl", handler_);
+  chmod(dir_.path().c_str(), 0755);
+  second = ControlServer::open(dir_.path() + "/m.ctl", handler_);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().text.find("0700"), std::string::npos);
 }

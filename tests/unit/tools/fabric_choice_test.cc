@@ -10,24 +10,19 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/state_dir_fixture.h"
+
 namespace weft::tools {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class FabricChoice : public ::testing::Test {
+class FabricChoice : public test::StateDirFixture {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    base_ = name;
-    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
-  }
   void TearDown() override {
     running_.clear();
-    unsetenv("WEFT_STATE_DIR");
-    std::filesystem::remove_all(base_);
+    StateDirFixture::TearDown();
   }
 
   /// One that has ended.
@@ -55,7 +50,6 @@ class FabricChoice : public ::testing::Test {
     return dir.ok() ? dir->fabric() : "! " + dir.error().text;
   }
 
-  std::string base_;
   std::vector<StateDir> running_;
 };
 

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "control/control_server.h"
+#include "tests/support/state_dir_fixture.h"
 
 namespace weft::tools {
 namespace {
@@ -66,13 +65,10 @@ class PlayedSwitch final : public control::ControlHandler {
   std::thread thread_;
 };
 
-class FaultControlTest : public ::testing::Test {
+class FaultControlTest : public test::StateDirFixture {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    base_ = name;
-    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
+    StateDirFixture::SetUp();
     StateDir dir = std::move(StateDir::create("f")).value();
     RunRecord record;
     for (const char* node : {"s1", "s2"})
@@ -88,8 +84,7 @@ class FaultControlTest : public ::testing::Test {
     first_.reset();
     second_.reset();
     faults_.reset();
-    unsetenv("WEFT_STATE_DIR");
-    std::filesystem::remove_all(base_);
+    StateDirFixture::TearDown();
   }
   Result<std::vector<SetFault>> drop_at(const std::string& target) {
     FaultOrder order;
@@ -103,7 +98,6 @@ class FaultControlTest : public ::testing::Test {
     second_->stop();
   }
 
-  std::string base_;
   std::unique_ptr<PlayedSwitch> first_;
   std::unique_ptr<PlayedSwitch> second_;
   std::unique_ptr<FaultControl> faults_;

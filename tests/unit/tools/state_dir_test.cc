@@ -18,25 +18,13 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/support/state_dir_fixture.h"
 #include "tools/launch/child_process.h"
 
 namespace weft::tools {
 namespace {
 
-class StateDirTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    base_ = name;
-    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("WEFT_STATE_DIR");
-    std::filesystem::remove_all(base_);
-  }
-  std::string base_;
-};
+class StateDirTest : public test::StateDirFixture {};
 
 TEST_F(StateDirTest, record_comes_back) {
   Result<StateDir> dir = StateDir::create("f");

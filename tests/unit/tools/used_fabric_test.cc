@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -17,6 +15,7 @@
 
 #include "control/control_server.h"
 #include "fabric/link/limits.h"
+#include "tests/support/state_dir_fixture.h"
 #include "tools/launch/fabric_users.h"
 #include "tools/launch/node_names.h"
 #include "tools/launch/program_check.h"
@@ -25,20 +24,12 @@
 namespace weft::tools {
 namespace {
 
-class UsedFabricTest : public ::testing::Test {
+class UsedFabricTest : public test::StateDirFixture {
  protected:
   void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "weft-state-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    base_ = name;
-    setenv("WEFT_STATE_DIR", base_.c_str(), 1);
+    StateDirFixture::SetUp();
     record_.ends_unused = true;
   }
-  void TearDown() override {
-    unsetenv("WEFT_STATE_DIR");
-    std::filesystem::remove_all(base_);
-  }
-  std::string base_;
   RunRecord record_;
   SpareRecord spare_{"s1", 4, 1000, 64};
 };
