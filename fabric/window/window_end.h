@@ -86,6 +86,8 @@ class WindowEnd final : public Pollable {
   /// No access has ended and no record has failed; records that are done are not given any more.
   [[nodiscard]] bool all_good() noexcept { return ended_.empty() && sender_.all_good(); }
   [[nodiscard]] bool next_failed(FifoDone& out) noexcept { return sender_.next_failed(out); }
+  /// All records have arrived, or next_done() or next_failed() tells of them.
+  [[nodiscard]] bool sends_nothing() const noexcept { return sender_.idle(); }
   [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
   /// See FifoReceiver.
   [[nodiscard]] FifoTake take(FifoRecord& out) noexcept { return receiver_.take(out); }

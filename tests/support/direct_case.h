@@ -35,10 +35,15 @@ class Direct : public ::testing::Test {
     const adapter::SendRequest request{.wr_id = wr_id, .opcode = adapter::SendOpcode::kDelay, .delay = 100us};
     ASSERT_EQ(pair.post_send(0, *qps[0], request, {}), adapter::PostResult::kOk);
   }
-  void post_wrong_key_at_peer() {
-    adapter::Sge wrong = pair.side(1).sge(0, 8);
+  void post_wrong_key(int index = 0) {
+    adapter::Sge wrong = pair.side(index).sge(0, 8);
     wrong.lkey = Lkey(77);
-    ASSERT_EQ(pair.post_send(1, *qps[1], {}, {wrong}), adapter::PostResult::kOk);
+    ASSERT_EQ(pair.post_send(index, *qps[static_cast<size_t>(index)], {}, {wrong}), adapter::PostResult::kOk);
+  }
+  void expect_wrong_key() {
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, adapter::WcStatus::kLocalProtection);
   }
   void expect_given_up() {
     const auto done = pair.take_completions(0);

@@ -48,9 +48,9 @@ bool DirectOutlet::send(QueuePair& qp, const WindowRecord& record, uint32_t plac
   return true;
 }
 
-bool DirectOutlet::say(DirectPeer& peer, const DirectFarewell& farewell) noexcept {
+bool DirectOutlet::say(DirectPeer& peer, const DirectFarewell& farewell, uint32_t place) noexcept {
   const auto header = encode_window_record(farewell.record);
-  return peer.window->send(farewell.to.value(), farewell.from.value(), header, cookie_of(0, kNoPlace)) ==
+  return peer.window->send(farewell.to.value(), farewell.from.value(), header, cookie_of(0, place)) ==
          fabric::FifoPost::kOk;
 }
 

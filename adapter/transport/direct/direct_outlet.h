@@ -35,7 +35,8 @@ class DirectOutlet {
   /// Sends a record without data. False when the FIFO is full, as above.
   [[nodiscard]] bool send(QueuePair& qp, const WindowRecord& record, uint32_t place = kNoPlace) noexcept;
   /// Sends a record for a QP that has ended. False when the FIFO is full.
-  [[nodiscard]] bool say(DirectPeer& peer, const DirectFarewell& farewell) noexcept;
+  [[nodiscard]] bool say(DirectPeer& peer, const DirectFarewell& farewell,
+                         uint32_t place = kNoPlace) noexcept;
   /// The QP gets a turn of its send queue after the next turn of its window.
   void wait(QueuePair& qp) noexcept;
 

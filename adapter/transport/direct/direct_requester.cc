@@ -72,7 +72,7 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
       return again ? Step::kAgain : Step::kStop;
     }
     if (!direct.ready) {
-      watch_silence(qp);
+      if (wqe.started || !fails_by_itself(qp, wqe)) watch_silence(qp);
       return Step::kStop;
     }
     if (!wqe.started && !begin(qp, wqe)) return Step::kStop;
@@ -86,13 +86,18 @@ DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
 /// Checks a request and chooses its way. False when it has failed.
 [[gnu::always_inline]] inline bool DirectRequester::begin(QueuePair& qp, SendWqe& wqe) noexcept {
   DirectQp& direct = direct_of(qp);
-  const uint64_t place = qp.sq.started;
   wqe.started = true;
-  direct.message(place) = {.way = way_of(qp, wqe)};
+  direct.message(qp.sq.started) = {.way = way_of(qp, wqe)};
+  return !fails_by_itself(qp, wqe);
+}
+
+/// The request at sq.started breaks a rule of this side, and has failed.
+[[gnu::always_inline]] inline bool DirectRequester::fails_by_itself(QueuePair& qp, SendWqe& wqe) noexcept {
   const SendFault fault = head_.check(qp, wqe);
-  if (fault.reason == Reason::kNone) return true;
-  fail(qp, place, fault);
-  return false;
+  if (fault.reason == Reason::kNone) return false;
+  wqe.started = true;
+  fail(qp, qp.sq.started, fault);
+  return true;
 }
 
 DirectWay DirectRequester::way_of(const QueuePair& qp, const SendWqe& wqe) const noexcept {
@@ -527,12 +532,14 @@ void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcep
   if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
 }
 
-/// Fails the oldest request that needs its peer. Requests before it that need none are executed first.
+/// Fails the oldest request that needs its peer. Requests before it that need none are executed first. One
+/// that has not started may have a fault of its own, and then its peer is not the cause.
 void DirectRequester::fail_waiting(QueuePair& qp, const SendFault& fault) noexcept {
   for (uint64_t place = qp.sq.done; place < qp.sq.rung; ++place) {
     SendWqe& wqe = qp.sq.at(place);
     if (wqe.done) continue;
     if (!wqe.rule->moves_data()) return;
+    if (!wqe.started && fails_by_itself(qp, wqe)) return;
     wqe.started = true;
     return fail(qp, place, fault);
   }

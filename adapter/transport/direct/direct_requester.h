@@ -63,6 +63,7 @@ class DirectRequester {
   [[nodiscard]] Step step(QueuePair& qp) noexcept;
   [[nodiscard]] bool may_start(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool begin(QueuePair& qp, SendWqe& wqe) noexcept;
+  [[nodiscard]] bool fails_by_itself(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] DirectWay way_of(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] Step move(QueuePair& qp, uint64_t place) noexcept;
   [[nodiscard]] bool may_follow_records(const QueuePair& qp, uint64_t place) const noexcept;

@@ -115,7 +115,7 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   made->next = made->answered_to = qp.sq.started;  // a former window may have ended
   made->owes_ready = true;
   peer.waiting.reserve(peer.qps.size() + 1);
-  peer.farewells.reserve(peer.qps.size() + 1);
+  peer.farewells.reserve(peer.farewells.size() + peer.qps.size() + 1);
   peer.qps.reserve(peer.qps.size() + 1);
   lives_.emplace(made->id, &qp);
   peer.qps.push_back(&qp);
@@ -452,22 +452,38 @@ uint32_t DirectService::collect(DirectPeer& peer) noexcept {
     if (QueuePair* qp = find(done.cookie); qp != nullptr)
       requester_.access_ended(*qp, static_cast<uint32_t>(done.cookie), done.status);
   }
-  for (fabric::FifoDone done; end.next_failed(done);) {
-    QueuePair* const qp = find(done.cookie);
-    if (qp == nullptr) continue;
-    const auto place = static_cast<uint32_t>(done.cookie);
-    if (place == kNoPlace || place == kResponsePlace) {
-      responder_.record_lost(*qp, place == kResponsePlace);
-    } else {
-      requester_.record_lost(*qp, place);
-    }
+  for (fabric::FifoDone done; end.next_failed(done);) record_lost(peer, done.cookie);
+  if (!peer.farewells.empty()) [[unlikely]] {
+    if (say_farewells(peer) && end.sends_nothing()) peer.farewells.clear();
   }
   return ended;
 }
 
+void DirectService::record_lost(DirectPeer& peer, uint64_t cookie) noexcept {
+  const auto place = static_cast<uint32_t>(cookie);
+  if (cookie >> 32 == 0) {  // of no QP
+    if (place < peer.farewells.size()) peer.farewells[place].said = false;
+  } else if (QueuePair* const qp = find(cookie); qp == nullptr) {
+    return;
+  } else if (place == kNoPlace || place == kResponsePlace) {
+    responder_.record_lost(*qp, place == kResponsePlace);
+  } else {
+    requester_.record_lost(*qp, place);
+  }
+}
+
+/// Those that have not left yet, or were lost. False when one finds no room.
+bool DirectService::say_farewells(DirectPeer& peer) noexcept {
+  for (uint32_t i = 0; i < peer.farewells.size(); ++i) {
+    DirectFarewell& farewell = peer.farewells[i];
+    if (!farewell.said && !(farewell.said = outlet_.say(peer, farewell, i))) return false;
+  }
+  return true;
+}
+
 /// There may be room again: QPs that wait get a turn, and farewells leave.
 void DirectService::wake(DirectPeer& peer) noexcept {
-  while (!peer.farewells.empty() && outlet_.say(peer, peer.farewells.back())) peer.farewells.pop_back();
+  (void)say_farewells(peer);
   for (QueuePair* qp : peer.waiting) {
     direct_of(*qp).waits = false;
     engine_.schedule.want_send(*qp);

@@ -76,6 +76,8 @@ class DirectService final : public Service {
   void take_record(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   uint32_t collect(DirectPeer& peer) noexcept;
   void wake(DirectPeer& peer) noexcept;
+  [[nodiscard]] bool say_farewells(DirectPeer& peer) noexcept;
+  void record_lost(DirectPeer& peer, uint64_t cookie) noexcept;
   void end(DirectPeer& peer) noexcept;
   void answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept;
   void to_switch(QueuePair& qp) noexcept;

@@ -87,6 +87,7 @@ struct DirectFarewell {
   Qpn to{};
   Qpn from{};
   WindowRecord record;
+  bool said = false;  // the record is under way, or has arrived
 };
 
 /// The QPs that reach one peer process through one window.
@@ -95,9 +96,9 @@ struct DirectPeer {
   fabric::WindowEnd* window = nullptr;  // its end(), once it is open
   std::vector<Lid> lids;                // of its ports that QPs have named
   std::vector<QueuePair*> qps;
-  std::vector<QueuePair*> waiting;  // for room in the FIFO or in the device, or for the table
-  std::vector<DirectFarewell> farewells;
-  PdId pd{};            // of all its QPs, unless mixed
+  std::vector<QueuePair*> waiting;        // for room in the FIFO or in the device, or for the table
+  std::vector<DirectFarewell> farewells;  // until all have arrived; a cookie names one by its place
+  PdId pd{};                              // of all its QPs, unless mixed
   bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
   size_t place = 0;     // among the peers of the service
   bool up = false;      // the window has come up

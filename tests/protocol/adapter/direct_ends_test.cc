@@ -142,6 +142,25 @@ TEST_F(Direct, requests_without_a_peer_are_executed_after_the_window_has_ended) 
   EXPECT_EQ(failed[0].status, WcStatus::kRetryExceeded);
 }
 
+TEST_F(Direct, a_request_with_a_wrong_key_is_its_own_fault_after_the_peer_has_gone) {
+  connect();
+  pair.run(20);
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  pair.run(20);
+  post_wrong_key();
+  pair.run(2);
+  expect_wrong_key();
+}
+
+TEST_F(Direct, a_request_with_a_wrong_key_is_its_own_fault_in_the_turn_of_the_end) {
+  connect();
+  pair.run(20);
+  pair.window->kill(1);
+  post_wrong_key();
+  pair.run(2);
+  expect_wrong_key();
+}
+
 TEST_F(Direct, requests_before_the_one_that_needs_the_peer_are_executed_when_the_window_ends) {
   connect();
   pair.run(20);

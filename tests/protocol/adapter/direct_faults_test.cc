@@ -222,6 +222,43 @@ TEST_F(DirectFaults, a_response_whose_dma_fails_ends_both_queue_pairs) {
   EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
 }
 
+/// Without the news a request waits as long as a peer may stand still.
+TEST_F(DirectFaults, the_end_of_a_queue_pair_is_told_though_its_dma_fails_late) {
+  (void)pair.connect({}, {});  // the window stays
+  pair.run(20);
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .limit = 2}, pair.clock.now()).ok());
+  const FaultRule late{.kind = FaultKind::kDelay, .delay_min = 100us, .delay_max = 100us};
+  ASSERT_TRUE(faults.add(late, pair.clock.now()).ok());
+  ASSERT_TRUE(pair.end(1).strike(faults));
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  pair.run(10, 1ms);
+  EXPECT_EQ(faults.rules()[0].struck, 2U);
+  post(0, {.wr_id = 1}, 64);
+  pair.run(60, 1ms);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
+}
+
+/// Its cookie names it by its place: the one that arrives must not count for the other.
+TEST_F(DirectFaults, of_two_queue_pairs_that_end_together_the_one_whose_dma_fails_is_told_again) {
+  const auto others = pair.connect({}, {});
+  QpAttr attr;
+  attr.ack_timeout = 10ms;
+  attr.retry_count = 2;
+  const auto watched = pair.connect({}, attr);
+  pair.run(20);
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .every = 2, .limit = 1}, pair.clock.now()).ok());
+  ASSERT_TRUE(pair.end(1).strike(faults));
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(qps[1]));
+  ASSERT_TRUE(pair.side(1).adapter->destroy_qp(watched[1]));
+  pair.run(20);
+  EXPECT_EQ(faults.rules()[0].struck, 1U);
+  for (QueuePair* qp : {qps[0], watched[0]})
+    ASSERT_EQ(pair.post_send(0, *qp, {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+  pair.run(60, 1ms);
+  EXPECT_EQ(statuses(0), (Statuses{WcStatus::kRetryExceeded, WcStatus::kRetryExceeded}));
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*others[0]).state, QpState::kRts);
+}
+
 TEST_F(DirectFaults, a_write_whose_dma_fails_is_tried_as_often_as_the_retries_say) {
   set({.kind = FaultKind::kFailDma, .limit = 2});
   post(0, remote(SendOpcode::kRdmaWrite, 512), 8);

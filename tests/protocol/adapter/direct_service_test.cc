@@ -479,7 +479,7 @@ TEST_F(Direct, a_peer_that_fails_with_requests_under_way_costs_the_retries) {
   pair.run(20);
   send(1, 0, 8);  // without a receive
   pair.run(5);
-  post_wrong_key_at_peer();
+  post_wrong_key(1);
   pair.run(60, 1ms);
   EXPECT_EQ(pair.side(1).adapter->query_qp(*qps[1]).state, QpState::kErr);
   expect_given_up();
@@ -490,7 +490,7 @@ TEST_F(Direct, a_peer_that_has_failed_behind_an_answer_says_so) {
   connect();
   ASSERT_EQ(pair.post_recv(0, *qps[0], 1, {pair.side(0).sge(0, 64)}), PostResult::kOk);
   ASSERT_EQ(pair.post_send(1, *qps[1], {}, {pair.side(1).sge(0, 64)}), PostResult::kOk);
-  post_wrong_key_at_peer();
+  post_wrong_key(1);
   pair.run(20);
   static_cast<void>(pair.take_completions(0));
   send(4, 0, 8);
