@@ -16,7 +16,7 @@ bool ProgressWatch::is_due(bool waiting, Instant now) noexcept {
     return false;
   }
   if (probe_at_ != kNever) return now >= probe_at_;
-  since_ = now;
+  since_ = heard_at_ = now;  // a peer that owes nothing may be silent
   probe_at_ = now + interval_;
   return false;
 }

@@ -47,7 +47,8 @@ void FlowLedger::set_addresses(uint32_t flow, const MacAddress& source,
   flows_[flow].ends.destination = destination;
 }
 
-void FlowLedger::send(uint32_t flow_id, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into) {
+uint64_t FlowLedger::send(uint32_t flow_id, Instant now, uint32_t bytes, bool doomed,
+                          std::span<std::byte> into) {
   WEFT_CHECK(bytes >= kLedgerFrameBytesMin && into.size() >= kVnetBytes + bytes, "ledger frame does not fit");
   Flow& flow = flows_[flow_id];
   const uint64_t number = flow.entries.size();
@@ -65,6 +66,7 @@ void FlowLedger::send(uint32_t flow_id, Instant now, uint32_t bytes, bool doomed
   flow.entries.push_back({now, bytes, false, doomed});
   if (doomed) ++flow.excused;
   trace_.event(now, TraceKind::kFrameSent, flow_id, number, bytes);
+  return number;
 }
 
 bool FlowLedger::peek(std::span<const std::byte> frame, uint32_t& flow, uint64_t& number) noexcept {
@@ -142,14 +144,16 @@ void FlowLedger::take(uint32_t expected_flow, Instant now, std::span<const std::
 
 void FlowLedger::excuse(uint32_t flow_id, Instant /*now*/) noexcept {
   Flow& flow = flows_[flow_id];
-  for (uint64_t i = flow.excused_up_to; i < flow.entries.size(); ++i) {
-    Entry& entry = flow.entries[i];
-    if (!entry.arrived && !entry.excused) {
-      entry.excused = true;
-      ++flow.excused;
-    }
-  }
+  for (uint64_t i = flow.excused_up_to; i < flow.entries.size(); ++i) excuse_frame(flow_id, i);
   flow.excused_up_to = flow.entries.size();
+}
+
+void FlowLedger::excuse_frame(uint32_t flow_id, uint64_t number) noexcept {
+  Flow& flow = flows_[flow_id];
+  Entry& entry = flow.entries[number];
+  if (entry.arrived || entry.excused) return;
+  entry.excused = true;
+  ++flow.excused;
 }
 
 void FlowLedger::settle(Instant now) {

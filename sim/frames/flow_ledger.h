@@ -56,7 +56,8 @@ class FlowLedger {
   void set_addresses(uint32_t flow, const MacAddress& source, const MacAddress& destination) noexcept;
   /// Writes the next frame of a flow to `into`, vnet header and `bytes` of frame, and records it. `into`
   /// holds kVnetBytes + bytes. `doomed`: the session was not open, so the frame may be lost.
-  void send(uint32_t flow, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into);
+  /// @return the frame's number in its flow
+  uint64_t send(uint32_t flow, Instant now, uint32_t bytes, bool doomed, std::span<std::byte> into);
   /// Checks an arriving frame: content, CRC, destination, order, no duplicate.
   void arrive(uint32_t expected_flow, Instant now, std::span<const std::byte> frame);
   /// Finds the flow and number of a frame; false when it is no ledger frame.
@@ -65,6 +66,8 @@ class FlowLedger {
   /// An end of the flow has died or its session was reset: frames that were sent and have not arrived may be
   /// lost.
   void excuse(uint32_t flow, Instant now) noexcept;
+  /// The sender knows that this frame did not leave.
+  void excuse_frame(uint32_t flow, uint64_t number) noexcept;
   /// At the end of a run: records a violation for each frame that neither arrived nor is excused.
   void settle(Instant now);
   /// True if a frame that was sent after `since` has arrived.

@@ -41,6 +41,7 @@ class RawEnd {
     uint32_t bytes = 0;
     uint32_t source_offset = 0;  // kRead: offset in the peer's source
     uint32_t slot = 0;           // kBind, kUnbind: slot of the window
+    uint64_t frame = 0;          // kSend, kWrite: number in its flow
   };
 
   /// All references must outlive the end; the node's adapter must exist.

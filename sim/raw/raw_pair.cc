@@ -130,7 +130,7 @@ void RawPair::take_send_completion(uint32_t side, const adapter::WorkCompletion&
   if (!done) return violation(now, fmt::format("send completion {} is not the one that was next", wc.wr_id));
   if (end.send_queue() == RawEnd::SendQueue::kDrained && wc.status == adapter::WcStatus::kSuccess)
     violation(now, fmt::format("send {} completed after its queue was drained", wc.wr_id));
-  if (wc.status != adapter::WcStatus::kSuccess) return take_failed_send(side, wc, now);
+  if (wc.status != adapter::WcStatus::kSuccess) return take_failed_send(side, *done, wc, now);
   last_move_[side] = now;
   if (done->kind == RawEnd::Kind::kBind || done->kind == RawEnd::Kind::kUnbind)
     return end.window_changed(*done);
@@ -242,12 +242,12 @@ bool RawPair::post_message(uint32_t side, bool write, Instant now) {
     request.rkey = to.slot_key(request.imm);
   }
   if (!adapter::is_connected(plan_.type)) request.dest = to.address(plan_.sl);
-  ledger_.send(flows_[side], now, bytes - kVnetBytes, false, from.send_slot(wr_id));
+  const uint64_t frame = ledger_.send(flows_[side], now, bytes - kVnetBytes, false, from.send_slot(wr_id));
   const bool copied = plan_.verbs.inline_data && bytes <= kRawInlineBytes && random_.below(2) == 0;
   if (copied) request.flags |= adapter::kSendInline;
   if (plan_.verbs.takes_memory && !copied && random_.below(8) == 0) static_cast<void>(from.lend_memory());
   const auto kind = write ? RawEnd::Kind::kWrite : RawEnd::Kind::kSend;
-  const adapter::PostResult result = from.post(request, {.kind = kind, .bytes = bytes});
+  const adapter::PostResult result = from.post(request, {.kind = kind, .bytes = bytes, .frame = frame});
   if (result != adapter::PostResult::kOk) {
     ledger_.excuse(flows_[side], now);
     // The adapter may have moved the QP to the error state before its completion was polled.

@@ -58,7 +58,8 @@ class RawPair {
   int work_on_windows(uint32_t side, Instant now);
   int work_on_send_queue(uint32_t side, Instant now);
   void take_returned(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
-  void take_failed_send(uint32_t side, const adapter::WorkCompletion& wc, Instant now);
+  void take_failed_send(uint32_t side, const RawEnd::Outstanding& what, const adapter::WorkCompletion& wc,
+                        Instant now);
   void post_returned(uint32_t side, uint32_t bytes, uint32_t source_offset, Instant now);
   void fail(Instant now);
   int finish_flush(Instant now);

@@ -59,7 +59,6 @@ int RawPair::work_on_send_queue(uint32_t side, Instant now) {
       break;
     case SendQueue::kFailed:
       if (!end.sends().empty()) return 0;  // later requests are still being flushed
-      ledger_.excuse(flows_[side], now);
       break;
   }
   if (end.failed()) return 0;
@@ -77,8 +76,10 @@ void RawPair::send_queue_drained(const adapter::ChannelAdapter* adapter, Qpn qpn
   }
 }
 
-/// A failed send queue without acknowledgements stays in SQE; any other failure ends the connection.
-void RawPair::take_failed_send(uint32_t side, const adapter::WorkCompletion& wc, Instant now) {
+/// A failed send queue without acknowledgements stays in SQE; any other failure ends the connection. Messages
+/// before the one that failed are under way: they arrive, and take receive WQEs.
+void RawPair::take_failed_send(uint32_t side, const RawEnd::Outstanding& what,
+                               const adapter::WorkCompletion& wc, Instant now) {
   RawEnd& end = *ends_[side];
   if (!plan_.verbs.takes_memory || state_ != State::kUp)
     return broke("a work request failed", wc.status, now);
@@ -86,6 +87,7 @@ void RawPair::take_failed_send(uint32_t side, const adapter::WorkCompletion& wc,
   const bool rest =
       wc.status == adapter::WcStatus::kFlushed && end.send_queue() == RawEnd::SendQueue::kFailed;
   if (!first && !rest) return broke("a work request failed", wc.status, now);
+  ledger_.excuse_frame(flows_[side], what.frame);
   end.set_send_queue(RawEnd::SendQueue::kFailed);
   look_again_ = true;
 }

@@ -246,6 +246,15 @@ TEST_F(ProgressWatchOf, a_silent_peer_is_told_of_once_and_only_while_it_is_waite
   EXPECT_TRUE(watch.has_stalled(true, now + kPeerStalledNotice));
 }
 
+/// A link may rest for a second before it sends again.
+TEST_F(ProgressWatchOf, the_silence_of_a_peer_begins_when_something_is_wanted_of_it) {
+  watch.start(now);
+  now += 2 * kPeerStalledNotice;
+  EXPECT_FALSE(watch.is_due(true, now));
+  EXPECT_FALSE(watch.has_stalled(true, now));
+  EXPECT_TRUE(watch.has_stalled(true, now + kPeerStalledNotice));
+}
+
 class FlitSenderOf : public ::testing::Test {
  public:
   FlitSenderOf() { sender.start(carrier, true); }
