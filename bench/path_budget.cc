@@ -97,7 +97,7 @@ struct Program {
   Program(uint64_t number, const Clock& clock, fabric::CellPort& port, const std::string& windows = {})
       : random(number),
         link_random(number + 100),
-        device({.guid = Guid(0x1000 + number), .direct_directory = windows}, clock, random, link_random),
+        device({.guid = Guid(0x1000 + number), .direct_programs = windows}, clock, random, link_random),
         memory(4096) {
     device.attach(port);
     context = device.open().object;

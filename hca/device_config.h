@@ -22,9 +22,9 @@ struct DeviceConfig {
   /// fails. False: the access is dropped; hardware would still reach the pages, which it keeps
   /// (docs/memory.md).
   bool strict_memory = true;
-  /// Where processes of this machine meet to make memory windows (docs/window.md). Empty: all queue pairs use
-  /// the ports.
-  std::string direct_directory{};
+  /// Where the programs of a fabric have their files. Those of this machine meet there to make memory windows
+  /// (docs/window.md). Empty: all queue pairs use the ports.
+  std::string direct_programs{};
   /// A file that one other process maps too, for a memory window to it. Empty: none.
   std::string direct_file{};
   uint32_t direct_file_side = 0;  // 0 or 1; the peer has the other

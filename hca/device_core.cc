@@ -11,6 +11,7 @@
 #include "base/cancel_shield.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "fabric/window/window_door.h"
 
 namespace weft::hca {
 namespace {
@@ -31,12 +32,14 @@ constexpr Duration kPassOnPause = 50us;
 
 [[nodiscard]] std::unique_ptr<DirectWindows> windows_of(const DeviceConfig& config, RandomSource& random,
                                                         bool& wants_tending) {
-  if (config.direct_directory.empty() && config.direct_file.empty()) return nullptr;
-  return std::make_unique<DirectWindows>(DirectWindowsConfig{.directory = config.direct_directory,
-                                                             .file = config.direct_file,
-                                                             .file_side = config.direct_file_side,
-                                                             .file_locks = config.direct_file_locks},
-                                         random, wants_tending);
+  if (config.direct_programs.empty() && config.direct_file.empty()) return nullptr;
+  const std::string& programs = config.direct_programs;
+  return std::make_unique<DirectWindows>(
+      DirectWindowsConfig{.directory = programs.empty() ? programs : fabric::doors_of(programs),
+                          .file = config.direct_file,
+                          .file_side = config.direct_file_side,
+                          .file_locks = config.direct_file_locks},
+      random, wants_tending);
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ struct WindowOrderCaller {
   UniqueFd socket;
 };
 
+/// The directory of the doors of a fabric's programs, whose files are in `programs`.
+[[nodiscard]] inline std::string doors_of(const std::string& programs) {
+  return programs + "/direct";
+}
+
 /// Removes the sockets of killed processes from a directory of doors. Does nothing if there is no directory.
 void remove_dead_doors(const std::string& directory);
 

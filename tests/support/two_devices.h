@@ -42,7 +42,7 @@ struct Consumer {
         link_random(number + 100),
         device({.guid = Guid(0x1000 + number),
                 .strict_memory = gone == kStrict,
-                .direct_directory = direct,
+                .direct_programs = direct,
                 .nics = nics},
                clock, random, link_random),
         memory(kBytes) {

@@ -10,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "fabric/carrier/unix_socket.h"
+#include "fabric/window/window_door.h"
 #include "tools/launch/state_dir.h"
 
 namespace weft::tools {
@@ -23,7 +24,8 @@ std::string window_door_of(const StateDir& dir, uint16_t lid) {
   if (lid == 0) return {};
   const std::string ending = fmt::format("-{}.sock", lid);
   std::error_code fault;
-  for (const auto& entry : std::filesystem::directory_iterator(dir.file("programs/direct"), fault)) {
+  const std::string doors = fabric::doors_of(dir.file("programs"));
+  for (const auto& entry : std::filesystem::directory_iterator(doors, fault)) {
     const std::string path = entry.path().string();
     if (!path.ends_with(ending)) continue;
     const Result<UniqueFd> socket = fabric::connect_unix(path);  // a killed program leaves its file

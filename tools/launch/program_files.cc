@@ -90,7 +90,7 @@ void clear_up_programs(const std::string& directory) {
     }
   }
   for (const fs::path& path : others) fs::remove_all(path, fault);
-  fabric::remove_dead_doors(directory + "/direct");
+  fabric::remove_dead_doors(fabric::doors_of(directory));
   std::sort(pages.rbegin(), pages.rend());
   for (size_t i = kEndedProgramsMax; i < pages.size(); ++i) fs::remove(pages[i].second, fault);
 }

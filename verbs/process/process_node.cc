@@ -85,7 +85,7 @@ ProcessNode::ProcessNode(const Settings& settings)
       failure_lines_(settings.endpoint),
       device_({.guid = settings.guid,
                .strict_memory = settings.strict_memory,
-               .direct_directory = settings.direct_dir,
+               .direct_programs = settings.direct_dir,
                .direct_file = settings.direct_file,
                .direct_file_side = settings.direct_file_side,
                .direct_file_locks = !settings.direct_file.starts_with(kDeviceMemory),

@@ -131,7 +131,7 @@ Result<Settings> read_settings() {
   const std::string direct = environment_variable("WEFT_DIRECT");
   if (!direct.empty() && direct != "0" && direct != "1")
     return Error{fmt::format("WEFT_DIRECT={}: must be 0 or 1", direct)};
-  if (direct == "1" && !out.dir.empty()) out.direct_dir = out.dir + "/direct";
+  if (direct == "1" && !out.dir.empty()) out.direct_dir = out.dir;
   if (Status read = read_direct_file(out); !read) return read.error();
   if (Status good = check_addresses(); !good) return good.error();
   if (Status read = read_keys(out); !read) return read.error();

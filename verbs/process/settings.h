@@ -27,7 +27,7 @@ struct Settings {
   bool strict_memory = false;                 // transfers to and from unmapped memory fail
   uint8_t adapters = 1;                       // NICs of this computer, each with a link of its own
   std::vector<std::string> more_endpoints{};  // switches of the further NICs, in turn; empty: `endpoint`
-  std::string direct_dir;   // where the programs of this machine make memory windows; empty: none
+  std::string direct_dir;   // `dir`, if programs of this machine make memory windows; empty: they do not
   std::string direct_file;  // shared with one other program, for a memory window to it; empty: none
   uint32_t direct_file_side = 0;
   bool roce = false;  // the port reports Ethernet and has RoCE GIDs
