@@ -41,7 +41,7 @@ enum class LinkCounter : uint8_t {
   kCarrierFaults,
   kReceiveOverruns,   // links ended because more data waited than a peer's window allows
   kPeerGone,          // hang-ups
-  kPeerStalled,       // no sign of life for 1 s while the link stayed up (decisions 2.9)
+  kPeerStalled,       // no sign of life for 1 s that this end waited for one (decisions 2.9)
   kResets,            // times the link came up again
   kFlitsLostAtReset,  // unacknowledged when the link went down (decisions 2.11)
   kTornCells,         // damaged in every repeat behind a good flit header: dropped, the link goes on

@@ -2,9 +2,10 @@
 """A container for one command: a root of its own in memory, with the system's programs and one directory that it shares with others.
 A machine's other processes, its network and its shared memory are not seen from within.
 
-  unshare --user --map-root-user --mount --pid --net --ipc --uts --fork container.py BUILD SHARED COMMAND...
+  unshare --user --map-root-user --mount --pid --net --ipc --uts --fork container.py PROC BUILD SHARED COMMAND...
 
-BUILD is seen as /weft, SHARED as /shared.
+BUILD is seen as /weft, SHARED as /shared. PROC is "own", or "host" for a container in the PID namespace of its caller: unshare then has
+no --pid.
 """
 import os
 import pathlib
@@ -17,7 +18,7 @@ MNT_DETACH = 2
 NOSUID_NODEV = 2 | 4
 
 
-def make_root(root, build, shared):
+def make_root(root, proc, build, shared):
     mount("tmpfs", str(root), "tmpfs", NOSUID_NODEV, "size=64m,mode=755")
     for name in ("usr", "etc", "proc", "dev", "tmp", "weft", "shared", "old"):
         (root / name).mkdir()
@@ -33,17 +34,20 @@ def make_root(root, build, shared):
         mount(f"/dev/{name}", str(root / "dev" / name), None, MS_BIND)
     (root / "dev" / "shm").mkdir()
     mount("tmpfs", str(root / "dev" / "shm"), "tmpfs", NOSUID_NODEV, "size=64m,mode=1777")
-    mount("proc", str(root / "proc"), "proc", NOSUID_NODEV)
+    if proc == "own":
+        mount("proc", str(root / "proc"), "proc", NOSUID_NODEV)
+    else:
+        mount("/proc", str(root / "proc"), None, MS_BIND | MS_REC)
     for source, name in (("/usr", "usr"), ("/etc", "etc"), (build, "weft"), (shared, "shared")):
         mount(source, str(root / name), None, MS_BIND | MS_REC)
 
 
 def main():
-    build, shared, *command = sys.argv[1:]
+    proc, build, shared, *command = sys.argv[1:]
     root = pathlib.Path(shared).parent / f"root-{pathlib.Path(shared).name}"
     root.mkdir(exist_ok=True)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
-    make_root(root, build, shared)
+    make_root(root, proc, build, shared)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "old"], check=True)

@@ -1,5 +1,6 @@
 """Programs in containers that have one directory in common and nothing else: own roots, processes, networks and shared memory. They are
-endnodes of one fabric, and RC between them goes through memory. docs/window.md promises it."""
+endnodes of one fabric, and RC between them goes through memory. If they have processes and users in common, the kernel copies between
+them. docs/window.md promises it."""
 import json
 import os
 import pathlib
@@ -16,10 +17,13 @@ from weft_case import SOURCE, WeftCase, die_with_test
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "stock"))
 from kill_runs import CLOSED_ITS_CHANNEL  # noqa: E402  (found through the line above)
 
-UNSHARE = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
+UNSHARE = ["unshare", "--mount", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
+OWN_USERS, OWN_PROCESSES = ["--user", "--map-root-user"], ["--pid"]
 NOBODY = 65534
 ADDRESS = "192.0.2.1"  # of the server, for connection management
 AS_RECORDS = "as records through shared memory: the other process has no number here"
+BY_KERNEL = "direct: the kernel copies between the processes"
+REFUSED = "as records through shared memory: the kernel refuses copies between the processes"
 PINGS = 20
 RPING = ("rping", "-v", "-V", "-S", "30000", "-C", PINGS, "-a")
 
@@ -29,7 +33,7 @@ def as_nobody(words):
 
 
 def containers_work():
-    probe = [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
+    probe = [*UNSHARE, *OWN_USERS, *OWN_PROCESSES, "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
     return shutil.which("unshare") and subprocess.run(as_nobody(probe), capture_output=True).returncode == 0
 
 
@@ -45,20 +49,27 @@ def kill(process):
 class ContainersTest(WeftCase):
     def setUp(self):
         super().setUp()
+        self.own_users, self.own_processes = True, True
         self.shared = self.path / "shared"
         self.shared.mkdir(mode=0o700)
+        self.give_to(NOBODY)
+
+    def give_to(self, user):
         if harness.IS_ROOT:
             for path in (self.path, self.shared):
-                os.chown(path, NOBODY, NOBODY)
+                os.chown(path, user, user)
 
     def container(self, *words):
         """A command in a container of its own, which ends with the test, and the file with what it says."""
         output = self.path / f"said-{len(list(self.path.glob('said-*')))}"
-        command = [*UNSHARE, "/usr/bin/python3", "-B", SOURCE / "tests" / "system" / "container.py", self.bin.parent, self.shared, *words]
+        unshare = [*UNSHARE, *(OWN_USERS if self.own_users else []), *(OWN_PROCESSES if self.own_processes else [])]
+        inside = ["/usr/bin/python3", "-B", SOURCE / "tests" / "system" / "container.py", "own" if self.own_processes else "host",
+                  self.bin.parent, self.shared]
+        command = list(map(str, [*unshare, *inside, *words]))
         environment = {"PATH": "/weft/bin:/usr/bin:/usr/sbin:/bin:/sbin", "HOME": "/tmp", "WEFT_STATE_DIR": "/shared/state",
                        "WEFT_DEBUG": "verbs"}
         with output.open("wb") as out:
-            process = subprocess.Popen(as_nobody(list(map(str, command))), stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            process = subprocess.Popen(as_nobody(command) if self.own_users else command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                        env=environment, cwd="/", preexec_fn=die_with_test)
         self.addCleanup(kill, process)
         return process, output
@@ -89,9 +100,22 @@ class ContainersTest(WeftCase):
             self.assertEqual(said[-1].count("ping data: rdma-ping-"), PINGS)
         return said
 
-    def test_they_meet_in_the_state_directory(self):
+    def expect_window(self, how):
         for said in self.ping([("--direct",), ("--direct",)]):
-            self.assertEqual(len(re.findall(f"memory window to LID \\d+: {AS_RECORDS}", said)), 1, said)
+            self.assertEqual(len(re.findall(f"memory window to LID \\d+: {how}", said)), 1, said)
+
+    def test_they_meet_in_the_state_directory(self):
+        self.expect_window(AS_RECORDS)
+
+    def test_those_that_see_the_same_processes_have_users_of_their_own(self):
+        self.own_processes = False
+        self.expect_window(REFUSED)
+
+    @unittest.skipUnless(harness.IS_ROOT, "only root makes containers without a user namespace")
+    def test_the_kernel_copies_between_those_with_common_processes_and_users(self):
+        self.own_users = self.own_processes = False
+        self.give_to(0)
+        self.expect_window(BY_KERNEL)
 
     def test_status_in_one_of_them_shows_what_runs_in_another(self):
         self.start_fabric()
