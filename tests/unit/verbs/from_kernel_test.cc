@@ -67,9 +67,9 @@ TEST(FromKernel, attributes_of_a_queue_pair_keep_their_fields) {
   in.cur_qp_state = IBV_QPS_SQD;
   in.path_mtu = IBV_MTU_2048;
   in.path_mig_state = IBV_MIG_ARMED;
-  for (uint32_t* field : {&in.qkey, &in.rq_psn, &in.sq_psn, &in.dest_qp_num, &in.qp_access_flags,
-                          &in.max_send_wr, &in.max_recv_wr, &in.max_send_sge, &in.max_recv_sge,
-                          &in.max_inline_data})
+  for (uint32_t* field :
+       {&in.qkey, &in.rq_psn, &in.sq_psn, &in.dest_qp_num, &in.qp_access_flags, &in.max_send_wr,
+        &in.max_recv_wr, &in.max_send_sge, &in.max_recv_sge, &in.max_inline_data})
     *field = next();
   in.ah_attr = kernel_ah(1);
   in.alt_ah_attr = kernel_ah(51);
@@ -119,8 +119,8 @@ TEST(FromKernel, a_path_comes_back_as_it_was) {
   for (uint16_t* field : {&in.dlid, &in.slid, &in.pkey}) *field = next();
   for (uint32_t* field : {&in.raw_traffic, &in.flow_label, &in.reversible, &in.mtu}) *field = next();
   for (uint8_t* field :
-       {&in.hop_limit, &in.traffic_class, &in.numb_path, &in.sl, &in.mtu_selector, &in.rate_selector, &in.rate,
-        &in.packet_life_time_selector, &in.packet_life_time, &in.preference})
+       {&in.hop_limit, &in.traffic_class, &in.numb_path, &in.sl, &in.mtu_selector, &in.rate_selector,
+        &in.rate, &in.packet_life_time_selector, &in.packet_life_time, &in.preference})
     *field = next();
   ibv_sa_path_rec path{};
   ibv_copy_path_rec_from_kern(&path, &in);

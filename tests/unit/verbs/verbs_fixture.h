@@ -115,8 +115,7 @@ class Verbs : public ::testing::Test {
     attr.timeout = 14;
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
-    const int patience =
-        IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    const int patience = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (ud ? 0 : patience)), 0);
   }
   [[nodiscard]] ibv_sge sge(size_t offset, uint32_t bytes) const {
