@@ -36,6 +36,10 @@ class GoneMemoryTest(WeftCase):
         done = self.run_program("never", "100")
         self.assertEqual((done.returncode, done.stdout.splitlines()), (0, DONE), done.stderr)
 
+    def test_signal_follows_siginterrupt(self):
+        done = self.run_program("interrupts", "1")
+        self.assertEqual((done.returncode, done.stdout.splitlines()), (0, ["restarts 1", "restarts 0", "restarts 1", *DONE]), done.stderr)
+
     def test_strict_memory_ends_the_transfer(self):
         done = self.run_program("after", "1", WEFT_STRICT_MEMORY="1")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -57,5 +57,20 @@ TEST_F(DirectRights, that_no_longer_allow_a_write_stop_it_and_are_its_reason) {
   EXPECT_EQ(why.reason, Reason::kRemoteRightMissing);
 }
 
+/// The answer takes many records. The refusal names the read, and not the request that would come next.
+TEST_F(DirectRights, that_no_longer_allow_a_read_stop_it_and_are_its_reason) {
+  pair.run(20);
+  ASSERT_EQ(pair.post_send(0, *qps[0],
+                           {.opcode = SendOpcode::kRdmaRead, .remote_addr = region.addr, .rkey = region.rkey},
+                           {pair.side(0).sge(0, kRecordsBytes)}),
+            PostResult::kOk);
+  pair.run(2);
+  ASSERT_TRUE(pair.take_completions(0).empty());
+  EXPECT_EQ(go_on_with(Access::kLocalWrite | Access::kRemoteWrite), WcStatus::kRemoteAccess);
+  Failure why;
+  ASSERT_TRUE(pair.side(1).adapter->next_failure(why));
+  EXPECT_EQ(why.reason, Reason::kRemoteRightMissing);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -417,9 +417,20 @@ TEST_F(Direct, a_key_that_was_withdrawn_in_vain_is_shown_again) {
   fabric::OwnWindow& own = pair.end(1).own();
   ASSERT_EQ(own.published(), 1U);
   std::byte* const use = own.fifo().data() + kFifoTableUseAt;
-  fabric::store_window_word(use, own.generation());
+  const uint64_t used = own.generation();
+  fabric::store_window_word(use, used);
   ASSERT_FALSE(pair.side(1).adapter->memory().regions.dereg_mr(pair.side(1).region.lkey));
   EXPECT_EQ(own.published(), 0U);
+  (void)pair.take_completions(0);
+  post(remote(SendOpcode::kRdmaWrite, 0), 0, 64);
+  for (int turn = 0; turn < 20; ++turn) {
+    pair.run_one(0);
+    fabric::store_window_word(use, used);  // side 0 itself knows of no use
+    pair.run_one(1);
+    pair.clock.advance(10us);
+  }
+  EXPECT_EQ(pair.take_completions(0).size(), 1U);
+  EXPECT_EQ(own.published(), 0U) << "the peer may still move data by the entry that was withdrawn";
   fabric::store_window_word(use, 0);
   for (int i = 0; i < 2; ++i) {
     (void)pair.take_completions(0);

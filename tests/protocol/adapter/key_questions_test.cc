@@ -170,6 +170,7 @@ TEST_F(KeyQuestionsTest, two_queue_pairs_share_a_question) {
   EXPECT_EQ(pair.far.at(0), std::byte{0x67});
   EXPECT_EQ(pair.far.at(64), std::byte{0x67});
   EXPECT_EQ(pair.far.count(KeyCounter::kQuestions), 1U);
+  EXPECT_GT(pair.far.adapter->deadline(), pair.clock.now()) << "no question is left that keeps it awake";
 }
 
 TEST_F(KeyQuestionsTest, a_component_that_does_not_answer_costs_the_packet_and_not_the_connection) {

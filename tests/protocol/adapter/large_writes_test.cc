@@ -2,6 +2,7 @@
 // current binding of the key, not against its binding at the first cell.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -166,6 +167,29 @@ TEST_F(LargeWrites, stop_when_their_region_is_registered_over_other_memory) {
   ASSERT_TRUE(table().regions.rereg_mr(region.lkey, {.memory = half}).ok());
   EXPECT_EQ(finish(), WcStatus::kRemoteAccess);
   expect_written(kBytes / 2);
+}
+
+/// A message of several packets: the receiver learns of its end by the last one.
+TEST_F(LargeWrites, immediate_data_travels_in_the_last_cell_of_the_last_packet) {
+  constexpr uint32_t kPackets = 3;
+  constexpr uint32_t kLong = kPackets * kCellsPerPacketMax * kCell;
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 7, {}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, kLong);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaWriteWithImm,
+                                                      .flags = kSendSignaled,
+                                                      .sges = {&sge, 1},
+                                                      .imm = 0x1234,
+                                                      .remote_addr = pair.side(1).region.addr,
+                                                      .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  EXPECT_EQ(finish(), WcStatus::kSuccess);
+  const std::vector<const TracedCell*> cells = pair.pipe.sent_by(0, Opcode::kRdmaWrite);
+  ASSERT_EQ(cells.size(), kPackets * kCellsPerPacketMax);
+  EXPECT_EQ(std::count_if(cells.begin(), cells.end(), [](auto* cell) { return cell->view.has(kCellIdata); }),
+            1);
+  EXPECT_TRUE(cells.back()->view.has(kCellIdata));
+  ASSERT_EQ(pair.side(1).completions.size(), 1U);
+  EXPECT_EQ(pair.side(1).completions[0].imm, 0x1234U);
 }
 
 using BuiltWrites = BuiltCells;

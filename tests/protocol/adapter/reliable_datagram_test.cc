@@ -218,6 +218,36 @@ TEST_F(ReliableDatagram, copies_from_before_a_new_start_are_not_answered_for_the
   EXPECT_EQ(last_status(), WcStatus::kSuccess);
 }
 
+/// Two nodes with room for one context each.
+struct OneContext {
+  OneContext() {
+    const QpConfig config{.type = QpType::kRd};
+    for (int i = 0; i < 2; ++i) {
+      QueuePair*& qp = qps[static_cast<size_t>(i)];
+      qp = pair.make_qp(i, config);
+      pair.bring_up(i, *qp, config, Qpn(0), Lid(0), Psn(0), Psn(0));
+    }
+    for (uint64_t i = 0; i < 2; ++i)
+      EXPECT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 256)}), PostResult::kOk);
+  }
+  void send() {
+    const Sge sge = pair.side(0).sge(0, 64);
+    const Destination dest{
+        .lid = Lid(2), .qpn = pair.side(1).adapter->qpn(*qps[1]), .qkey = AdapterPair::kQkey};
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  }
+  /// The message that was sent, as if of another node.
+  void inject_as_from_node_3() {
+    std::vector<std::byte> cell = pair.pipe.sent_by(0, Opcode::kRdSend).front()->bytes;
+    store_be(cell.data() + 10, uint16_t{3});
+    pair.pipe.inject(1, cell);
+  }
+  [[nodiscard]] size_t executed() { return pair.side(1).completions.size(); }
+
+  AdapterPair pair{256, {.rd_contexts = 1}};
+  std::array<QueuePair*, 2> qps{};
+};
+
 /// An idle context goes to another node; a context in use stays, and its numbers keep late copies out.
 TEST(ReliableDatagramContexts, one_that_rested_long_enough_is_given_to_another_remote) {
   AdapterLimits limits;
@@ -290,6 +320,38 @@ TEST(ReliableDatagramContexts, one_that_is_given_to_another_remote_expects_any_n
   pair.pipe.inject(1, earlier);
   pair.run(20);
   EXPECT_EQ(pair.side(1).completions.size(), 2U);
+}
+
+/// The count of executed messages in an answer is that of the messages of this remote.
+TEST(ReliableDatagramContexts, one_that_is_given_to_another_remote_counts_its_messages_anew) {
+  OneContext at;
+  at.send();
+  at.pair.run(20);
+  ASSERT_EQ(at.executed(), 1U);
+  at.pair.clock.advance(kRdContextRest + 1s);
+  at.inject_as_from_node_3();
+  at.pair.run(20);
+  ASSERT_EQ(at.executed(), 2U);
+  const TracedCell& answer = *at.pair.pipe.sent_by(1, Opcode::kAck).back();
+  ASSERT_EQ(answer.view.dlid, Lid(3));
+  EXPECT_EQ(answer.view.ack.messages_completed, 1U);
+}
+
+/// Another remote would overwrite the answer, and the sender would have its message executed twice.
+TEST(ReliableDatagramContexts, one_with_an_answer_that_could_not_leave_does_not_rest) {
+  OneContext at;
+  at.pair.pipe.set_room(1, 0);
+  at.send();
+  at.pair.run(2);
+  ASSERT_EQ(at.executed(), 1U);
+  at.pair.clock.advance(kRdContextRest + 1s);
+  at.inject_as_from_node_3();
+  at.pair.run_one(1);
+  EXPECT_EQ(at.executed(), 1U);
+  EXPECT_EQ(at.pair.side(1).adapter->counters().get(AdapterCounter::kDropRdContext), 1U);
+  at.pair.pipe.set_room(1, UINT32_MAX);
+  at.pair.run(20);
+  EXPECT_EQ(at.pair.side(0).completions.size(), 1U);
 }
 
 /// A message may be in flight for longer than kRdContextRest: its context is not reassigned (SAN-XPORT-12).
@@ -381,6 +443,22 @@ TEST_F(ReliableDatagram, a_queue_pair_that_ends_before_its_turn_passes_it_on) {
   pair.pipe.set_filter(nullptr);
   ASSERT_TRUE(adapter().destroy_qp(from).ok());
   ASSERT_TRUE(adapter().destroy_qp(second).ok());
+  pair.run(50);
+  EXPECT_EQ(executed(), 2U);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+}
+
+/// The one that waits behind it is the last one of the line then.
+TEST_F(ReliableDatagram, a_queue_pair_may_wait_after_the_last_one_in_line_has_ended) {
+  lose_the_second_message();
+  QueuePair* last = rd_qp(0);
+  send(*last, *peer);
+  pair.run(2);
+  ASSERT_TRUE(adapter().destroy_qp(last).ok());
+  send(*other, *peer);
+  pair.run(2);
+  pair.pipe.set_filter(nullptr);
+  ASSERT_TRUE(adapter().destroy_qp(from).ok());
   pair.run(50);
   EXPECT_EQ(executed(), 2U);
   EXPECT_EQ(last_status(), WcStatus::kSuccess);

@@ -369,6 +369,26 @@ TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_
   EXPECT_EQ(post(5), PostResult::kWouldBlock) << "three completions still hold their places";
 }
 
+/// Its completions go to the queue of the QP that frees places, and free none.
+TEST_F(SharedReceive, one_for_xrc_leaves_the_places_of_others_at_its_completion_queue_as_they_are) {
+  make_srq({.wqes = 1, .hold_places = true});
+  CompletionQueue* both = adapter().cqs().create(16).value();
+  const QpConfig config{.recv_cq = both, .srq = srq};
+  Flow flow{.from = pair.make_qp(0, {}), .to = pair.make_qp(1, config), .type = QpType::kRc};
+  pair.bring_up(0, *flow.from, {}, adapter().qpn(*flow.to), Lid(2), Psn(7), Psn(8));
+  pair.bring_up(1, *flow.to, config, adapter(0).qpn(*flow.from), Lid(1), Psn(8), Psn(7));
+  const XrcdId domain = srqs().alloc_xrcd().value();
+  ASSERT_TRUE(srqs().create({.pd = pair.side(1).pd, .xrcd = domain, .cq = both}).ok());
+  for (uint64_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(post(i), PostResult::kOk);
+    send(flow, 0, 64);
+    pair.run(5);
+    WorkCompletion done;
+    ASSERT_EQ(adapter().cqs().poll(*both, {&done, 1}), 1U);
+    EXPECT_EQ(done.wr_id, i);
+  }
+}
+
 TEST_F(SharedReceive, each_has_another_number_than_the_one_that_had_its_place) {
   std::vector<uint32_t> numbers;
   for (int life = 0; life < 4; ++life) {

@@ -45,6 +45,16 @@ class SecondLife : public TwoDevices {
   }
 };
 
+/// By this WEFT_DEBUG explains to a thread that waits for an event why none can come.
+TEST_F(SecondLife, a_channel_counts_no_queue_as_armed_that_has_ended) {
+  const uint32_t before = b().channel->armed();
+  hca::Cq* cq = b().context->create_cq(16, b().channel).object;
+  ASSERT_EQ(cq->arm(false), Answer::kOk);
+  EXPECT_EQ(b().channel->armed(), before + 1);
+  ASSERT_EQ(b().context->destroy(cq), Answer::kOk);
+  EXPECT_EQ(b().channel->armed(), before);
+}
+
 /// The first, the middle and the last of the queues that a channel has to report.
 TEST_F(SecondLife, a_completion_queue_that_ends_leaves_the_others_in_their_order) {
   for (size_t ending = 0; ending < 3; ++ending) {

@@ -42,10 +42,10 @@ struct ResolverNode final : test::MadNode, AddressUser {
 
 class AddressResolverTest : public ::testing::Test {
  protected:
-  uint64_t ask(uint8_t ip, uint16_t port) {
+  uint64_t ask(uint8_t ip, uint16_t port, Duration limit = 2s) {
     MadAddress address{.family = 4, .port = port};
     address.ip[15] = std::byte{ip};
-    return a.resolver.ask(network.clock.now(), address, a.lid(), 2s, 0);
+    return a.resolver.ask(network.clock.now(), address, a.lid(), limit, 0);
   }
   test::MadNetwork network;
   ResolverNode a{network, Lid(1)};
@@ -80,6 +80,17 @@ TEST_F(AddressResolverTest, of_several_owners_the_one_that_listens) {
   const uint64_t nobody = ask(7, 81);
   network.run(400ms);
   EXPECT_EQ(a.found.at(nobody).first, Lid(1)) << "our own, if no endnode listens";
+}
+
+/// One that listens may still answer, but not beyond the time that the program gives.
+TEST_F(AddressResolverTest, an_answer_does_not_make_the_time_limit_longer) {
+  b.ips = {std::byte{7}};
+  const uint64_t question = ask(7, 80, 100ms);
+  network.run(95ms);
+  EXPECT_FALSE(a.found.contains(question));
+  network.run(10ms);
+  ASSERT_TRUE(a.found.contains(question));
+  EXPECT_EQ(a.found.at(question).first, Lid(2));
 }
 
 /// After a restart of the switch the asker may join before the endnode that listens.

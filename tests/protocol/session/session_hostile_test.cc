@@ -36,6 +36,23 @@ class Hostile : public testing::Test {
   ScriptedHost host;
 };
 
+/// Each freed element is a run of its own, and one message has room for half of them.
+TEST(ScatteredElements, that_are_freed_at_once_are_all_renewed) {
+  constexpr uint32_t kElements = 2 * kNetdevRunsPerMessageMax;
+  AcceptorConfig config = unit_config();
+  config.session.pools = {{2048, kElements}};
+  ScriptedHost host(config);
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  for (uint32_t i = kElements; i-- > 0;) host.write(host.element(i), i, 100, idata_of(host.element(i)));
+  uint32_t taken = 0;
+  for (; host.unit().front_frame() != nullptr; ++taken) host.unit().release_frame();
+  EXPECT_EQ(taken, kElements);
+  host.run(50);
+  EXPECT_EQ(host.renewed.size(), kElements);
+  EXPECT_EQ(host.count(C::kUpdatesOut), 2U);
+}
+
 TEST_F(Hostile, idata_for_a_pool_that_was_never_advertised) {
   host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
   expect_reset(C::kIdataPoolUnknown);

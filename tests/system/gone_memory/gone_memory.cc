@@ -1,7 +1,8 @@
 // A program of the drop-in libibverbs whose registered memory goes while transfers are under way, run under
 // the launcher: gone_memory HANDLER ROUNDS. HANDLER says when the program sets its own handler for SIGSEGV
-// and SIGBUS: before it opens the device, after, or never. It says how the transfers ended, one line each
-// kind, and exits with 9 when its handler is called for one of them.
+// and SIGBUS: before it opens the device, after, or never. With "interrupts" it says what siginterrupt() does
+// to its handlers. It says how the transfers ended, one line each kind, and exits with 9 when its handler is
+// called for one of them.
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,6 +49,20 @@ void check_handler(bool set) {
   const bool own = now.sa_sigaction == on_signal && (now.sa_flags & SA_SIGINFO) != 0;
   std::printf("handler called %d times, own %d\n", static_cast<int>(called), own ? 1 : 0);
 }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // siginterrupt(): old programs call it
+/// Whether a call that the signal meets goes on, at first and after each siginterrupt().
+void show_restarts() {
+  for (const int interrupt : {-1, 1, 0}) {
+    if (interrupt >= 0) siginterrupt(SIGBUS, interrupt);
+    signal(SIGBUS, [](int /*signal*/) {});
+    struct sigaction now {};
+    sigaction(SIGBUS, nullptr, &now);
+    std::printf("restarts %d\n", (now.sa_flags & SA_RESTART) != 0 ? 1 : 0);
+  }
+}
+#pragma GCC diagnostic pop
 
 struct Verbs {
   ibv_context* context = nullptr;
@@ -131,7 +146,8 @@ int main(int argc, char** argv) {
   Verbs verbs;
   verbs.open();
   if (when == "after") set_handler();
-  check_handler(when != "never");
+  if (when == "interrupts") show_restarts();
+  check_handler(when == "before" || when == "after");
   std::vector<char> memory(kBytes);
   ibv_mr* own = ibv_reg_mr(verbs.pd, memory.data(), memory.size(), kRights);
   if (own == nullptr) fail("ibv_reg_mr");

@@ -85,6 +85,26 @@ TEST_F(CaptureRingTest, long_frames_are_cut_and_full_rings_count) {
   EXPECT_EQ(seen, written - 1);
 }
 
+/// The rest of the ring has room for the last frame, and not for its note.
+TEST_F(CaptureRingTest, a_note_that_does_not_fit_is_dropped_with_its_frame) {
+  Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
+  Result<CaptureRing> reader = CaptureRing::open(path_);
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  constexpr uint32_t kKept = 96;
+  constexpr uint32_t kWhole = 32 + kKept + kCaptureNoteBytesMax;
+  static_assert(kCaptureRingBytesMin % kWhole >= 32 + kKept);
+  const std::string note(kCaptureNoteBytesMax, 'n');
+  for (uint32_t i = 0; reader.value().dropped() == 0; ++i)
+    writer.value().write(i, FrameDirection::kIn, frame_of(kKept, i), {}, kKept, note);
+  CapturedFrame got;
+  uint32_t seen = 0;
+  for (; reader.value().read(got) == CaptureRing::ReadResult::kFrame; ++seen) {
+    ASSERT_EQ(got.data, frame_of(kKept, seen));
+    ASSERT_EQ(got.note, note);
+  }
+  EXPECT_EQ(seen, kCaptureRingBytesMin / kWhole);
+}
+
 TEST_F(CaptureRingTest, hostile_cursors_harm_neither_side) {
   Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
   Result<CaptureRing> reader = CaptureRing::open(path_);

@@ -37,6 +37,17 @@ class Holder : public test::ChildProcess {
   }
 };
 
+TEST(StatsPage, takes_as_many_entries_as_it_was_made_for) {
+  const test::TempDir dir;
+  const std::string path = dir.path() + "/p.stats";
+  Result<StatsPage> page = StatsPage::create(path, 2);
+  ASSERT_TRUE(page.ok());
+  EXPECT_NE(page->add("one"), nullptr);
+  EXPECT_NE(page->add("two"), nullptr);
+  EXPECT_EQ(page->add("three"), nullptr);
+  EXPECT_EQ(read_stats_page(path).value().size(), 2U);
+}
+
 TEST(HeldStatsPage, names_its_holder_until_that_is_killed) {
   const test::TempDir dir;
   const std::string path = dir.path() + "/p.stats";

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "control/control_client.h"
@@ -235,6 +236,16 @@ TEST_F(ControlServerTest, private_directory_and_one_owner) {
   second = ControlServer::open(dir_.path() + "/m.ctl", handler_);
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().text.find("0700"), std::string::npos);
+}
+
+/// sockaddr_un holds a path and its final zero.
+TEST_F(ControlServerTest, a_path_has_the_length_of_a_unix_socket_at_most) {
+  const std::string start = dir_.path() + "/";
+  const std::string longest = start + std::string(107 - start.size(), 'n');
+  EXPECT_TRUE(ControlServer::open(longest, handler_).ok());
+  const auto refused = ControlServer::open(longest + "n", handler_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().text.find("Unix socket"), std::string::npos) << refused.error().text;
 }
 
 TEST_F(ControlServerTest, nobody_there_is_told_within_the_timeout) {

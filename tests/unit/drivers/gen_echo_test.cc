@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/net/checksum.h"
 #include "host_driver/gen_port.h"
 #include "iou_driver/echo_nic.h"
 
@@ -464,6 +465,23 @@ TEST(EchoNic, only_neighbours_are_answered_where_it_is) {
     frame[kVnetBytes + kEthernetHeaderBytes + 7] = std::byte{hop_limit};
     EXPECT_EQ(echo.write_frame(std::span(frame).first(kVnetBytes + bytes), {}), FrameIo::kOk);
     EXPECT_EQ(echo.read_frame(frame).io, hop_limit == 255 ? FrameIo::kOk : FrameIo::kEmpty);
+  }
+}
+
+TEST(EchoNic, the_first_of_several_fragments_gets_no_answer) {
+  const iou::EchoNicConfig config;
+  const host::GenStation object{config.object_mac, config.ipv4, config.ipv6};
+  const host::GenStation asker{kHost, {10, 77, 1, 1}, {0xFD, 0x77, 1}};
+  for (const bool more_fragments : {false, true}) {
+    iou::EchoNic echo(config);
+    Frame frame(kVnetBytes + host::kGenFrameBytesMax);
+    const uint32_t bytes =
+        host::build_request(host::GenKind::kIcmp, asker, object, 0, {}, std::span(frame).subspan(kVnetBytes));
+    std::byte* const ip = frame.data() + kVnetBytes + kEthernetHeaderBytes;
+    if (more_fragments) ip[6] |= std::byte{0x20};
+    set_ipv4_checksum(ip, 20);
+    EXPECT_EQ(echo.write_frame(std::span(frame).first(kVnetBytes + bytes), {}), FrameIo::kOk);
+    EXPECT_EQ(echo.read_frame(frame).io, more_fragments ? FrameIo::kEmpty : FrameIo::kOk);
   }
 }
 

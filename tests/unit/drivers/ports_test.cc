@@ -1,6 +1,8 @@
 // The ports that meet a library or a socket of the kernel: unix, pcap and slirp, as any user. Those on
 // network interfaces are in kernel_ports_test.cc.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -15,6 +17,7 @@
 #include "base/net/checksum.h"
 #include "host_driver/gen_frames.h"
 #include "host_driver/unix_port.h"
+#include "iou_driver/pcap_file.h"
 #include "iou_driver/pcap_nic.h"
 #include "iou_driver/slirp_nic.h"
 #include "tests/support/port_frames.h"
@@ -179,6 +182,29 @@ TEST(PcapNic, a_recording_goes_on_behind_what_the_file_holds) {
   { std::ofstream(dir.path() + "/empty.pcap"); }
   EXPECT_EQ(record_one(dir.path() + "/empty.pcap", 100), "") << "made, not yet written";
   EXPECT_EQ(frames_in(dir.path() + "/empty.pcap"), 1U);
+}
+
+/// As on a disk that is full for a while; the limit of this process stands for it.
+TEST(PcapNic, a_recording_whose_first_frames_were_lost_has_its_header_all_the_same) {
+  const test::TempDir dir;
+  const std::string path = dir.path() + "/lan.pcap";
+  std::unique_ptr<iou::PcapFile> file = iou::PcapFile::open(path).value();
+  const Bytes whole = port_frame(100, 1);
+  const auto frame = std::span(whole).subspan(kVnetBytes);
+  file->add(Instant{1s}, frame, {});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  const auto action = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  const iou::PcapWritten lost = file->flush();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, action);
+  EXPECT_EQ(lost.lost, 1U);
+  file->add(Instant{2s}, frame, {});
+  EXPECT_EQ(file->flush().frames, 1U);
+  file.reset();
+  EXPECT_EQ(frames_in(path), 1U);
 }
 
 /// Whatever it is, it is the user's: it stays as it is and the error says what to do.

@@ -386,6 +386,34 @@ TEST(UnitHalf, frames_for_a_host_that_left_go_to_the_lan) {
   EXPECT_EQ(DriverWorld::taken(world.nic()), Frames{frame});
 }
 
+/// The unit may allow in the new session what it refused in the old one.
+TEST(UnitHalf, promiscuous_mode_is_asked_for_again_in_each_session) {
+  DriverWorld world;
+  world.run_until_open();
+  world.os().switch_filters(true, false);
+  world.run();
+  const auto& counters = world.unit().config().counters();
+  ASSERT_EQ(counters.get(iou::ConfigCounter::kPromiscuousRefused), 1U);
+  world.session().close();
+  world.run_for(100ms);
+  world.host().open();
+  world.run_until_open();
+  world.run_for(100ms);
+  EXPECT_EQ(counters.get(iou::ConfigCounter::kPromiscuousRefused), 2U);
+}
+
+TEST(UnitHalf, a_session_that_is_back_in_time_keeps_the_carrier) {
+  DriverWorld world;
+  world.run_until_open();
+  world.session().close();
+  world.run_for(host::kCarrierGrace / 2);
+  world.host().open();
+  world.run_until_open();
+  world.run_for(host::kCarrierGrace);
+  EXPECT_TRUE(world.os().carrier_set);
+  EXPECT_EQ(world.host().counters().get(host::HostCounter::kCarrierDown), 1U) << "before the first one";
+}
+
 TEST(UnitHalf, a_host_that_is_back_before_it_was_missed_takes_its_own_place) {
   DriverWorld world;
   world.run_until_open();

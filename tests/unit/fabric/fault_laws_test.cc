@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -252,6 +253,24 @@ TEST_F(FaultLaws, cells_of_a_rate_that_ends_go_at_once_in_order) {
   fabric_.run(20);
   expect_in_order(1, 28);
   expect_all_credit(0);
+}
+
+/// Each sender has cells in front of its own link, and others that wait for the link of the receiver.
+TEST_F(FaultLaws, cells_of_each_sender_keep_their_order_when_a_rate_for_a_whole_switch_ends) {
+  constexpr uint32_t kEach = 14;
+  const uint32_t id = set({.kind = FaultKind::kRate, .port = kFaultEveryPort, .cells_per_second = 100});
+  for (const uint32_t from : {0U, 2U}) {
+    for (uint32_t i = 0; i < kEach; ++i) ASSERT_TRUE(send(from, 1));
+  }
+  fabric_.run(60, 1ms);
+  ASSERT_TRUE(faults().remove(id));
+  fabric_.run(20);
+  std::array<std::vector<uint32_t>, 2> got;
+  for (const auto& cell : fabric_.received[1]) got.at(cell_number(cell) / kEach).push_back(cell_number(cell));
+  for (const std::vector<uint32_t>& numbers : got) {
+    EXPECT_EQ(numbers.size(), kEach);
+    EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+  }
 }
 
 TEST_F(FaultLaws, cells_that_a_rate_does_not_strike_stay_behind_those_that_it_does) {

@@ -343,6 +343,25 @@ TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_outp
   fabric.expect_conserved();
 }
 
+/// Its first flit waits behind the open cell of another sender.
+TEST(SwitchPoison, a_cell_whose_sender_dies_before_its_turn_comes_leaves_the_turn_to_the_next) {
+  TestFabricConfig config = robust_fabric(4, 96);
+  config.switching.link.cut_through = true;
+  TestFabric fabric(config);
+  begin_cell(fabric);
+  send_flit(fabric.link(2, kNode), make_cell({.slid = Lid(3), .payload_bytes = 256}), 0);
+  fabric.run(10);
+  fabric.cable(2).unplug();
+  fabric.run(10);
+  EXPECT_EQ(fabric.count(3, SwitchPortCounter::kDropLinkReset), 1U);
+  ASSERT_TRUE(fabric.send(3, TestCell{.dlid = Lid(2), .payload_bytes = 256}));
+  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
+  for (size_t flit = 1; flit < 4; ++flit) send_flit(fabric.link(0, kNode), cell, flit);
+  fabric.run(50);
+  EXPECT_EQ(fabric.received[1].size(), 2U);
+  fabric.expect_conserved();
+}
+
 TEST(SwitchPoison, a_stored_cell_whose_sender_dies_never_leaves) {
   TestFabric fabric(robust_fabric(2, 96));
   begin_cell(fabric);
@@ -482,6 +501,8 @@ TEST(VlArbiterTest, weights_share_and_high_goes_first) {
   }
   EXPECT_GE(low_turns, 3U);
   EXPECT_FALSE(arbiter.configure(tables, 4).ok()) << "lane 3 would starve";
+  tables.low.push_back({VirtualLane(3), 0});
+  EXPECT_FALSE(arbiter.configure(tables, 4).ok()) << "nor does weight 0 let it send";
   tables.low.push_back({kVlManagement, 1});
   EXPECT_FALSE(arbiter.configure(tables, 3).ok());
 }

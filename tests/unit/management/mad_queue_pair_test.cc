@@ -108,6 +108,21 @@ TEST_F(MadQueuePairTest, each_port_has_each_once) {
   EXPECT_TRUE(ends_[0].smi->open(kQpnSmi).ok()) << "the place is free again";
 }
 
+/// What was on its way when it was closed takes no room.
+TEST_F(MadQueuePairTest, one_that_is_opened_again_sends_as_many_as_before) {
+  MadQueuePair& gsi = *ends_[0].gsi;
+  const auto send_all = [&] {
+    uint32_t sent = 0;
+    while (gsi.send(Lid(2), question(MadClass::kPerformance))) ++sent;
+    return sent;
+  };
+  const uint32_t room = send_all();
+  ASSERT_GT(room, 1U);
+  gsi.close();
+  ASSERT_TRUE(gsi.open(kQpnGsi).ok());
+  EXPECT_EQ(send_all(), room);
+}
+
 TEST_F(MadQueuePairTest, a_question_to_qp0_without_an_agent_is_answered_from_qp0) {
   Dispatcher dispatcher(*ends_[1].smi);
   ASSERT_TRUE(ends_[0].smi->send(Lid(2), question(MadClass::kSubnetLid)));

@@ -39,7 +39,7 @@ TEST(WindowOrders, every_field_comes_back) {
 TEST(WindowOrders, a_wrong_packet_is_no_order) {
   const auto good = encode_window_order({.action = WindowOrderAction::kList});
   EXPECT_FALSE(decode_window_order(std::span(good).first(87)));
-  for (const size_t at : {0U, 5U, 6U, 7U, 12U, 14U, 32U, 48U, 84U}) {
+  for (const size_t at : {0U, 5U, 6U, 7U, 12U, 14U, 32U, 40U, 48U, 56U, 64U, 84U}) {
     auto bytes = good;
     bytes[at] = std::byte{0x7F};
     EXPECT_FALSE(decode_window_order(bytes)) << at;

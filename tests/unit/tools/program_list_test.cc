@@ -32,6 +32,8 @@ class FakeProgram : public test::ChildProcess {
     Result<StatsPage> page = StatsPage::create_held(path, 64);
     if (page.ok()) {
       page->add("node.guid")->store(guid);
+      page->add("node.guid.2")->store(0xDEF);
+      page->add("node.guid.3")->store(0);  // a port that has not been up yet
       page->add("qps")->store(3);
       page->add("qp.0.number")->store(17);
       page->add("qp.0.service")->store(2);
@@ -68,6 +70,7 @@ TEST_F(ProgramListTest, a_program_is_listed_while_it_lives) {
   EXPECT_EQ(there[0].pid, program.pid());
   EXPECT_FALSE(there[0].program.empty());
   EXPECT_EQ(there[0].guid, 0xABCU);
+  EXPECT_EQ(there[0].more_guids, std::vector<uint64_t>{0xDEF});
   EXPECT_EQ(there[0].qps, 3U);
   ASSERT_EQ(there[0].shown.size(), 2U) << "the place without a QP is none";
   const ProgramQp& first = there[0].shown[0];

@@ -294,6 +294,8 @@ TEST_F(RoceTranslation, acknowledgements_name_the_last_frame_of_the_cell) {
   EXPECT_EQ(psn(one(ack_of(20, 0))), 20U);
   EXPECT_EQ(psn(one(ack_of(20, 1))), 21U);
   EXPECT_EQ(psn(one(ack_of(19, 0))), 19U) << "nothing has arrived";
+  (void)one({.psn = 22, .flags = kCellFirst, .bytes = kCellPayload});
+  EXPECT_EQ(psn(one(ack_of(22, 1))), 24U) << "of a cell that has not been seen";
 }
 
 TEST_F(RoceTranslation, refusals_have_their_syndromes) {

@@ -191,13 +191,14 @@ TEST_F(StateDirTest, a_path_that_is_exchanged_after_the_check_leads_nowhere) {
   EXPECT_TRUE(std::filesystem::exists(base_ + "/victim/thesis"));
 }
 
-TEST_F(StateDirTest, logs_and_lids_stay) {
+/// With the leases and names, programs get their LIDs back from the next run of the fabric.
+TEST_F(StateDirTest, logs_and_what_is_known_of_lids_stay) {
   Result<StateDir> dir = StateDir::create("f");
-  for (const char* name : {"h1.log", "lids", "h1.ctl", "h1.stats", "run"})
+  for (const char* name : {"h1.log", "h1.log.old", "lids", "names", "s1.leases", "h1.ctl", "h1.stats", "run"})
     std::ofstream(dir.value().file(name)) << "x";
   dir.value().remove_runtime_files();
-  EXPECT_TRUE(std::filesystem::exists(dir.value().file("h1.log")));
-  EXPECT_TRUE(std::filesystem::exists(dir.value().file("lids")));
+  for (const char* name : {"h1.log", "h1.log.old", "lids", "names", "s1.leases"})
+    EXPECT_TRUE(std::filesystem::exists(dir.value().file(name))) << name;
   for (const char* name : {"h1.ctl", "h1.stats", "run"})
     EXPECT_FALSE(std::filesystem::exists(dir.value().file(name)));
   EXPECT_EQ(StateDir::fabrics().value(), std::vector<std::string>{"f"});

@@ -57,6 +57,20 @@ TEST(Topology, names_give_stable_addresses) {
   EXPECT_EQ(stable_guid("demo", "h1").value(), 4259736811763507143U);
 }
 
+/// The processes of a fabric run in another folder than the one in which the file lies.
+TEST(Topology, files_that_it_names_lie_beside_it) {
+  const std::string pcap = "nic=\"pcap\"\n";
+  Result<Topology> got = parse_topology(kHead + kUnit + pcap + "input=\"in\"\noutput=\"a/../out\"\n" +
+                                            "[[unit]]\nname=\"u2\"\n" + pcap + "input=\"/in\"\n",
+                                        "t.toml");
+  ASSERT_TRUE(got.ok()) << got.error().text;
+  resolve_paths(*got, "/etc/weft/t.toml");
+  EXPECT_EQ(got->units[0].nic.argument, "/etc/weft/in");
+  EXPECT_EQ(got->units[0].nic.output, "/etc/weft/out");
+  EXPECT_EQ(got->units[1].nic.argument, "/in");
+  EXPECT_EQ(got->units[1].nic.output, "") << "none is named";
+}
+
 TEST(Topology, all_keys_reach_the_model) {
   const Result<Topology> got = parse_topology(
       "fabric = \"f\"\n[links]\ncell_payload=256\nflit_payload=96\nlanes=2\ncredits=8\ncut_through=true\n"

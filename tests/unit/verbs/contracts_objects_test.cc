@@ -256,6 +256,7 @@ TEST_F(Contracts, a_qp_with_a_shared_queue_passes_over_the_size_of_its_own) {
   ibv_qp* qp = ibv_create_qp(pd, &init);
   ASSERT_NE(qp, nullptr);
   EXPECT_EQ(init.cap.max_recv_wr, 0U);
+  EXPECT_EQ(init.cap.max_recv_sge, 0U);
   bring_up(qp, qp->qp_num);
   EXPECT_EQ(post_receive(qp, ibv_post_recv), EINVAL) << "its receives come from the shared queue";
   EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);

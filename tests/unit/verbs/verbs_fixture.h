@@ -107,17 +107,15 @@ class Verbs : public ::testing::Test {
     attr.min_rnr_timer = 12;
     attr.ah_attr.dlid = lid;
     attr.ah_attr.port_num = 1;
-    const int answers =
-        qp->qp_type != IBV_QPT_XRC_SEND ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+    // To an XRC QP programs give the attributes of both roles.
+    const int answers = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     const int way = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | answers;
     ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (ud ? 0 : way)), 0);
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 14;
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.max_rd_atomic = 1;
-    const bool asks = qp->qp_type != IBV_QPT_XRC_RECV;
-    const int patience =
-        IBV_QP_TIMEOUT | (asks ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0);
+    const int patience = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (ud ? 0 : patience)), 0);
   }
   [[nodiscard]] ibv_sge sge(size_t offset, uint32_t bytes) const {

@@ -188,6 +188,9 @@ TEST_F(Verbs, windows_of_both_types_open_a_part_of_a_region) {
   EXPECT_EQ(write(first->rkey), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dereg_mr(open), EBUSY);
   EXPECT_EQ(ibv_bind_mw(b, second, &bind), EINVAL);
+  const uint32_t bound = first->rkey;
+  EXPECT_EQ(ibv_bind_mw(make_qp(IBV_QPT_RC), first, &bind), EINVAL) << "the QP is in RESET";
+  EXPECT_EQ(first->rkey, bound);
   second->rkey = ibv_inc_rkey(second->rkey);
   ibv_send_wr wr{.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
   wr.bind_mw = {.mw = second, .rkey = second->rkey, .bind_info = range};

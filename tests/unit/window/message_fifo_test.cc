@@ -190,6 +190,23 @@ TEST_F(MessageFifo, dma_that_keeps_failing_breaks_it_and_fails_every_record) {
   EXPECT_EQ(send("c", 3), FifoPost::kBroken);
 }
 
+/// A full sender reads the tail every kFifoTailEvery for as long as its peer stands still.
+TEST_F(MessageFifo, reads_of_the_tail_that_fail_now_and_then_break_nothing) {
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(send("x", i), FifoPost::kOk);
+  run(3);
+  ASSERT_EQ(send("y", 4), FifoPost::kFull);
+  for (uint32_t failed = 0; failed <= kFifoDmaTries; ++failed) {
+    window.set_faults(0, {.fail_ppm = 1'000'000});
+    run(1, kFifoTailEvery);
+    window.set_faults(0, {});
+    run(2, kFifoTailEvery);
+    ASSERT_FALSE(sender.broken()) << failed;
+  }
+  EXPECT_EQ(take(), "x");
+  run(2, kFifoTailEvery);
+  EXPECT_EQ(send("y", 4), FifoPost::kOk);
+}
+
 TEST_F(MessageFifo, a_peer_that_dies_fails_what_is_under_way) {
   window.set_faults(0, {.late_ppm = 1'000'000, .late_min = 1ms, .late_max = 1ms});
   ASSERT_EQ(send("a", 1), FifoPost::kOk);
