@@ -54,12 +54,6 @@ bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
   return direct.next < qp.sq.started || may_start(qp);
 }
 
-/// The request at sq.started may be started or gone on with.
-[[gnu::always_inline]] inline bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
-  const DirectQp& direct = direct_of(qp);
-  return head_.may_run(qp, direct.reads != 0 || direct.accesses != 0);
-}
-
 DirectRequester::Step DirectRequester::step(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   const uint64_t place = direct.next;

@@ -61,6 +61,7 @@ class DirectRequester {
   };
 
   [[nodiscard]] Step step(QueuePair& qp) noexcept;
+  /// The request at sq.started may be started or gone on with.
   [[nodiscard]] bool may_start(const QueuePair& qp) const noexcept;
   [[nodiscard]] bool begin(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] bool fails_by_itself(QueuePair& qp, SendWqe& wqe) noexcept;
@@ -102,5 +103,10 @@ class DirectRequester {
   Completer& completer_;
   SendHead head_;
 };
+
+[[gnu::always_inline]] inline bool DirectRequester::may_start(const QueuePair& qp) const noexcept {
+  const DirectQp& direct = direct_of(qp);
+  return head_.may_run(qp, direct.reads != 0 || direct.accesses != 0);
+}
 
 }  // namespace weft::adapter
