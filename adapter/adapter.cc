@@ -28,6 +28,7 @@ AdapterParts::AdapterParts(const AdapterConfig& config, RandomSource& random)
       reliable(static_cast<ReliableService*>(services.object_of(kRcRow))),
       direct(static_cast<DirectService*>(services.object_of(kRcDirectRow))) {
   engine.several_nics = several_nics.get();
+  engine.datagram_taker = &window_datagrams;
   if (direct != nullptr && reliable != nullptr) direct->fall_back_to(*reliable);
 }
 

@@ -44,6 +44,13 @@ enum class WindowNews : uint8_t {
   kSome,
 };
 
+/// The ways of a QP to its peers. The numbers are those of a stats page.
+enum class QpWay : uint8_t {
+  kSwitch = 1,  // a port
+  kWindow = 2,  // memory windows (docs/window.md)
+  kBoth = 3,    // UD: windows to some of the LIDs to which it has sent
+};
+
 /// Owner: one thread. The adapter owns the objects that it creates and destroys them with itself.
 class ChannelAdapter {
  public:
@@ -92,8 +99,8 @@ class ChannelAdapter {
   [[nodiscard]] QpAttr query_qp(const QueuePair& qp) const;
   /// The configuration at creation: service (PUSH-CHAN-01), queues and sizes.
   [[nodiscard]] const QpConfig& config(const QueuePair& qp) const noexcept;
-  /// True while the QP reaches its peer through a memory window, not through a port (docs/window.md).
-  [[nodiscard]] bool uses_window(const QueuePair& qp) const noexcept;
+  /// How the QP reaches its peer, and a UD QP its peers.
+  [[nodiscard]] QpWay way_of(const QueuePair& qp) const noexcept;
   [[nodiscard]] Qpn qpn(const QueuePair& qp) const noexcept;
   /// The QP with this number; null when there is none, and for management numbers.
   [[nodiscard]] QueuePair* find_qp(Qpn number) const noexcept;

@@ -37,6 +37,8 @@
 
 namespace weft::adapter {
 
+class DatagramTaker;
+class DatagramWays;
 struct SeveralNics;
 
 struct Engine {
@@ -101,9 +103,10 @@ struct Engine {
   /// Takes the oldest event; false when there is none.
   [[nodiscard]] bool next_event(AsyncEvent& out) noexcept;
   void count(AdapterCounter counter) noexcept { counters.add(counter); }
-  /// `cells` cells have left by `port`, by its link or loopback.
+  /// `cells` cells have left by `port`, by its link or loopback, or one by a memory window, which does not
+  /// count.
   void count_sent(AdapterPort& port, uint32_t cells) noexcept {
-    if (cells == 0) return;
+    if (bytes_sent == 0) return;
     port.counters.add(AdapterPortCounter::kCellsSent, cells);
     port.counters.add(AdapterPortCounter::kBytesSent, std::exchange(bytes_sent, 0));
   }
@@ -128,6 +131,8 @@ struct Engine {
   MemoryTable memory;                                     // of the first NIC, which most computers have alone
   std::vector<std::unique_ptr<MemoryTable>> more_memory;  // of the other NICs
   SeveralNics* several_nics = nullptr;                    // null with one NIC; owner: AdapterParts
+  DatagramWays* datagram_ways = nullptr;                  // beside the ports; null without memory windows
+  DatagramTaker* datagram_taker = nullptr;                // owner: AdapterParts
   bool resumed = false;  // the cell being taken has waited for a key, and its place in the order is taken
   std::unique_ptr<AddressSpaces> spaces;  // null without a memory manager
   Stash stash;

@@ -13,12 +13,25 @@
 #include "adapter/several_nics.h"
 #include "adapter/sweep.h"
 #include "adapter/transport/cell_writer.h"
+#include "adapter/transport/datagram_ways.h"
 #include "adapter/transport/direct/direct_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 #include "adapter/transport/services.h"
 #include "messages/cell_stream.h"
 
 namespace weft::adapter {
+
+struct AdapterParts;
+
+/// Takes datagrams that come by memory windows (adapter/turn.cc).
+class WindowDatagrams final : public DatagramTaker {
+ public:
+  explicit WindowDatagrams(AdapterParts& parts) noexcept : parts_(parts) {}
+  void take_datagram(std::span<const std::byte> cell, std::span<const Lid> sources) noexcept override;
+
+ private:
+  AdapterParts& parts_;
+};
 
 struct AdapterParts {
   AdapterParts(const AdapterConfig& config, RandomSource& random);
@@ -49,6 +62,7 @@ struct AdapterParts {
   CellStream arriving;        // of all ports; kept, because a turn often brings one cell
   ReliableService* reliable;  // service of kRcRow, if the adapter has it
   DirectService* direct;      // service of kRcDirectRow, likewise
+  WindowDatagrams window_datagrams{*this};
 };
 
 }  // namespace weft::adapter

@@ -6,6 +6,7 @@
 #include "adapter/adapter_parts.h"
 #include "adapter/queues/qp_lifecycle.h"
 #include "adapter/queues/shared_receive_queue.h"
+#include "adapter/transport/unreliable/unreliable_service.h"
 #include "messages/multicast.h"
 
 namespace weft::adapter {
@@ -218,8 +219,12 @@ Refusable<> ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_head
 const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {
   return qp.config;
 }
-bool ChannelAdapter::uses_window(const QueuePair& qp) const noexcept {
-  return qp.row == &kRcDirectRow;
+QpWay ChannelAdapter::way_of(const QueuePair& qp) const noexcept {
+  if (qp.row == &kRcDirectRow) return QpWay::kWindow;
+  bool by_port = true;
+  if (qp.row != &kUdRow || parts_->direct == nullptr) return QpWay::kSwitch;
+  if (!parts_->direct->datagrams().goes_by_window(qp, by_port)) return QpWay::kSwitch;
+  return by_port ? QpWay::kBoth : QpWay::kWindow;
 }
 Qpn ChannelAdapter::qpn(const QueuePair& qp) const noexcept {
   return qp.qpn;

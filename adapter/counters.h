@@ -45,6 +45,9 @@ enum class AdapterCounter : uint8_t {
   kQpErrors,    // QPs that moved to the error state without their program's request
   kCqOverruns,
   kStandstillsHeard,  // a switch answered that the peer takes no cells
+  // Datagrams that leave by memory windows and are lost (docs/window.md).
+  kDropFifoFull,  // the peer takes none, so its FIFO stays full, or a fault cuts it off
+  kDropDma,       // the device did not move the record
   // Several NICs in one computer: keys that the arriving NIC does not know (docs/key_migration.md).
   kKeyQuestions,         // reported to the program component
   kKeysHandedOver,       // answers: the NIC got the key
@@ -62,18 +65,43 @@ enum class AdapterCounter : uint8_t {
   kCount,
 };
 [[nodiscard]] constexpr CounterNames<AdapterCounter> counter_labels(AdapterCounter /*of*/) noexcept {
-  return {"agent_calls",      "drop_other_lid",      "drop_port_inactive",
-          "drop_no_qp",       "drop_qp_state",       "drop_source",
-          "drop_qkey",        "drop_pkey",           "drop_management_lane",
-          "drop_multicast",   "drop_xrc_srq",        "drop_protocol",
-          "drop_service",     "drop_segment",        "drop_no_recv_wqe",
-          "drop_access",      "drop_length",         "drop_rd_context",
-          "stash_full",       "drop_window",         "qp_errors",
-          "cq_overruns",      "standstills_heard",   "key_questions",
-          "keys_handed_over", "keys_invalid",        "keys_withdrawn",
-          "key_cells_held",   "key_cells_discarded", "key_questions_limited",
-          "key_hold_full",    "key_unanswered",      "way_searches",
-          "ways_taken",       "ways_followed"};
+  return {"agent_calls",
+          "drop_other_lid",
+          "drop_port_inactive",
+          "drop_no_qp",
+          "drop_qp_state",
+          "drop_source",
+          "drop_qkey",
+          "drop_pkey",
+          "drop_management_lane",
+          "drop_multicast",
+          "drop_xrc_srq",
+          "drop_protocol",
+          "drop_service",
+          "drop_segment",
+          "drop_no_recv_wqe",
+          "drop_access",
+          "drop_length",
+          "drop_rd_context",
+          "stash_full",
+          "drop_window",
+          "qp_errors",
+          "cq_overruns",
+          "standstills_heard",
+          "drop_fifo_full",
+          "drop_dma",
+          "key_questions",
+          "keys_handed_over",
+          "keys_invalid",
+          "keys_withdrawn",
+          "key_cells_held",
+          "key_cells_discarded",
+          "key_questions_limited",
+          "key_hold_full",
+          "key_unanswered",
+          "way_searches",
+          "ways_taken",
+          "ways_followed"};
 }
 
 enum class QpCounter : uint8_t {

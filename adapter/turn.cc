@@ -11,6 +11,7 @@
 #include "adapter/adapter.h"
 #include "adapter/adapter_parts.h"
 #include "adapter/transport/path_migration.h"
+#include "adapter/transport/unreliable/unreliable_service.h"
 #include "messages/cell_stream.h"
 #include "messages/ipv6_frame.h"
 #include "messages/multicast.h"
@@ -147,6 +148,25 @@ QueuePair* find_qp(AdapterParts& parts, AdapterPort& port, const CellView& cell)
 /// QPs that accepted the last cell of each kind in one receive(); null: the next one must be looked up.
 using Takers = std::array<QueuePair*, CellStream::kKinds>;
 
+/// The QP receives, and the cell has a size of the port's cells. Counts the cell.
+[[gnu::always_inline]] inline bool admits(Engine& engine, AdapterPort& port, QueuePair& qp,
+                                          const CellView& cell) noexcept {
+  if (!qp.abilities().receive) [[unlikely]] {
+    engine.report_stray(Reason::kQpNotReady, cell, static_cast<uint64_t>(qp.state));
+    engine.count(AdapterCounter::kDropQpState);
+    return false;
+  }
+  const uint32_t segment = port.info().cell_payload_bytes;
+  const bool full = cell.payload.size() == segment;
+  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]] {
+    port.counters.add(AdapterPortCounter::kBadCells);
+    engine.count(AdapterCounter::kDropSegment);
+    return false;
+  }
+  qp.counters.add(QpCounter::kCellsReceived);
+  return true;
+}
+
 void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte> bytes,
                Takers& takers) noexcept {
   Engine& engine = parts.engine;
@@ -165,17 +185,7 @@ void take_cell(AdapterParts& parts, AdapterPort& port, std::span<const std::byte
     qp = find_qp(parts, port, cell);
     if (qp == nullptr) return;
   }
-  if (!qp->abilities().receive) [[unlikely]] {
-    engine.report_stray(Reason::kQpNotReady, cell, static_cast<uint64_t>(qp->state));
-    return engine.count(AdapterCounter::kDropQpState);
-  }
-  const uint32_t segment = port.info().cell_payload_bytes;
-  const bool full = cell.payload.size() == segment;
-  if (cell.payload.size() > segment || (!full && !cell.has(kCellLast))) [[unlikely]] {
-    port.counters.add(AdapterPortCounter::kBadCells);
-    return engine.count(AdapterCounter::kDropSegment);
-  }
-  qp->counters.add(QpCounter::kCellsReceived);
+  if (!admits(engine, port, *qp, cell)) return;
   if (!known) {
     if (!accepts(parts, *qp, cell)) return;
     // With several NICs, a cell that is known may move its QP, too.
@@ -315,7 +325,47 @@ void flush_ports(Engine& engine) noexcept {
   for (const auto& port : engine.ports) port->link().flush(engine.now);
 }
 
+/// Sends the datagrams of a UD QP. False when some wait for the rest of a turn: the QP uses a port.
+bool send_datagrams(AdapterParts& parts, QueuePair& qp, Instant now) noexcept {
+  if (qp.row != &kUdRow || qp.kept == nullptr) return false;
+  Engine& engine = parts.engine;
+  DatagramQp& kept = datagrams_of(qp);
+  if (kept.by_port || !engine.schedule.sends.holds(qp)) return !std::exchange(kept.by_port, false);
+  engine.now = now;
+  SendList::unlink(qp);
+  bool blocked = false;
+  const uint32_t cells = qp.service->run(qp, kCellsPerQpTurn, blocked);
+  if (blocked) {
+    engine.schedule.wait_to_send(qp);
+  } else if (cells != 0 && parts.has_work(qp)) {
+    engine.schedule.want_send(qp);
+  }
+  return !std::exchange(kept.by_port, false);
+}
+
 }  // namespace
+
+/// The same rules as for a cell from the link. A window serves UD QPs with numbers of their own alone: at a
+/// management QP its peer would get around the limit that a switch sets.
+void WindowDatagrams::take_datagram(std::span<const std::byte> bytes, std::span<const Lid> sources) noexcept {
+  Engine& engine = parts_.engine;
+  AdapterPort& port = *engine.ports.front();
+  if (!port.up()) return engine.count(AdapterCounter::kDropPortInactive);
+  CellView cell;
+  const CellError error = decode_cell(bytes, CrcCheck::kAlreadyVerified, cell);
+  if (error != CellError::kNone) {
+    port.counters.add(AdapterPortCounter::kBadCells);
+    return engine.bad_cells.add(error);
+  }
+  if (std::find(sources.begin(), sources.end(), cell.slid) == sources.end())
+    return engine.count(AdapterCounter::kDropSource);
+  if (!port.has(cell.dlid)) return engine.count(AdapterCounter::kDropOtherLid);
+  if (is_management(cell.dest_qpn)) return engine.count(AdapterCounter::kDropService);
+  QueuePair* const qp = find_qp(parts_, port, cell);
+  if (qp == nullptr) return;
+  if (qp->row != &kUdRow) return engine.count(AdapterCounter::kDropService);
+  if (admits(engine, port, *qp, cell) && accepts(parts_, *qp, cell)) hand_over(parts_, *qp, cell);
+}
 
 int ChannelAdapter::poll(Instant now) noexcept {
   AdapterParts& parts = *parts_;
@@ -374,7 +424,7 @@ WindowNews ChannelAdapter::window_news() const noexcept {
 bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
   AdapterParts& parts = *parts_;
   Engine& engine = parts.engine;
-  if (qp.row != &kRcDirectRow) return false;
+  if (qp.row != &kRcDirectRow) return send_datagrams(parts, qp, now);
   if (!engine.schedule.sends.holds(qp)) return true;
   engine.now = now;
   SendList::unlink(qp);

@@ -62,7 +62,7 @@ void QpPage::show(const adapter::ChannelAdapter& adapter, Place& place) noexcept
   place.gauges.set(QpGauge::kState, static_cast<uint64_t>(attr.state));
   place.gauges.set(QpGauge::kPeerLid, attr.dlid.value());
   place.gauges.set(QpGauge::kPeerNumber, attr.dest_qpn.value());
-  place.gauges.set(QpGauge::kWay, adapter.uses_window(*place.qp) ? 2 : 1);
+  place.gauges.set(QpGauge::kWay, static_cast<uint64_t>(adapter.way_of(*place.qp)));
   const CounterSet<adapter::QpCounter>& counted = adapter.counters(*place.qp);
   for (size_t i = 0; i < CounterSet<adapter::QpCounter>::kSize; ++i) {
     const auto counter = static_cast<adapter::QpCounter>(i);

@@ -1,6 +1,6 @@
-// messages/window_record.h -- what RC over a memory window puts into a FIFO slot: a header of 48 bytes, or of
-// 20 for most Sends, then data. The slot's own header names the queue pairs of both sides
-// (messages/window_layout.h). docs/window.md has the picture.
+// messages/window_record.h -- what RC and UD over a memory window put into a FIFO slot: a header of 48 bytes,
+// of 20 for most Sends or of 8 for a datagram, then data. The slot's own header names the queue pairs of both
+// sides (messages/window_layout.h). docs/window.md has the picture.
 #pragma once
 
 #include <array>
@@ -17,6 +17,8 @@ namespace weft {
 inline constexpr uint32_t kWindowRecordBytes = 48;
 /// Header of a short Send: with that of its slot and 28 bytes of data it is one cache line.
 inline constexpr uint32_t kShortSendBytes = 20;
+/// Header of a datagram: the kind, then zeros. A cell and this header are no shorter than kWindowRecordBytes.
+inline constexpr uint32_t kDatagramRecordBytes = 8;
 /// Data of an atomic request: value to compare, then new value or addend, 64 bits each.
 inline constexpr uint32_t kWindowAtomicBytes = 16;
 
@@ -39,6 +41,9 @@ enum class WindowRecordKind : uint8_t {
   // A whole Send without immediate data or key, behind a header of kShortSendBytes, to a QP that takes it
   // (kTakesShortSends). Decoded as a kSend.
   kShortSend = 14,
+  // A datagram of a UD QP, behind a header of kDatagramRecordBytes: a whole cell (messages/cell.h), as it
+  // would go through a switch.
+  kDatagram = 15,
 };
 
 enum WindowRecordFlag : uint8_t {
@@ -139,9 +144,22 @@ inline constexpr size_t kAnyRecordData = ~size_t{0};
     case WindowRecordKind::kRead:
     case WindowRecordKind::kRefusedWrite:
     case WindowRecordKind::kShortSend:
+    case WindowRecordKind::kDatagram:
       break;
   }
   return 0;
+}
+
+/// A datagram's header is the beginning of `wire`.
+[[nodiscard]] inline WindowRecordFault decode_datagram_record(const WindowRecordWire& wire,
+                                                              std::span<const std::byte> in,
+                                                              WindowRecord& out,
+                                                              std::span<const std::byte>& data) noexcept {
+  if (wire.flags != 0) return WindowRecordFault::kFlags;
+  if (wire.code != 0 || wire.timer != 0 || wire.number.get() != 0) return WindowRecordFault::kReserved;
+  out = {.kind = WindowRecordKind::kDatagram};
+  data = in.subspan(kDatagramRecordBytes);
+  return WindowRecordFault::kNone;
 }
 
 [[nodiscard]] inline WindowRecordFault decode_short_send(const ShortSendWire& wire,
@@ -175,8 +193,10 @@ inline constexpr size_t kAnyRecordData = ~size_t{0};
   std::memcpy(&wire, in.data(), sizeof wire);
   asm volatile("" ::: "memory");  // the copy is what is checked; the slot is not read again
   if (wire.kind < static_cast<uint8_t>(WindowRecordKind::kReady) ||
-      wire.kind > static_cast<uint8_t>(WindowRecordKind::kRefusedWrite))
-    return WindowRecordFault::kKind;
+      wire.kind > static_cast<uint8_t>(WindowRecordKind::kRefusedWrite)) {
+    const bool datagram = wire.kind == static_cast<uint8_t>(WindowRecordKind::kDatagram);
+    return datagram ? decode_datagram_record(wire, in, out, data) : WindowRecordFault::kKind;
+  }
   if ((wire.flags & ~kRecordFlagsAll) != 0) return WindowRecordFault::kFlags;
   if (wire.zero.get() != 0) return WindowRecordFault::kReserved;
   const auto kind = static_cast<WindowRecordKind>(wire.kind);
@@ -241,6 +261,11 @@ inline constexpr size_t kAnyRecordData = ~size_t{0};
   std::array<std::byte, kShortSendBytes> out;
   std::memcpy(out.data(), &wire, sizeof wire);
   return out;
+}
+
+/// The header of a datagram.
+[[nodiscard]] inline std::array<std::byte, kDatagramRecordBytes> encode_datagram_record() noexcept {
+  return {std::byte{static_cast<uint8_t>(WindowRecordKind::kDatagram)}};
 }
 
 }  // namespace weft

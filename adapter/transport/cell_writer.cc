@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "adapter/memory/guarded_copy.h"
+#include "adapter/transport/datagram_ways.h"
 #include "adapter/transport/pieces.h"
 #include "base/crc32c.h"
 #include "messages/ipv6_frame.h"
@@ -102,9 +103,12 @@ Outlet CellWriter::outlet_of(QueuePair& qp, const SendWqe& wqe) noexcept {
     return {qp.path.carrier, qp.path.fixed, qp.path.vl, qp.path.global_header(), qp.path.flags2};
   const AdapterPort& port = engine_.port_of(qp);
   const VirtualLane vl = lane_of(port, qp.qpn, wqe.dest.sl);
-  const bool loops = port.has(wqe.dest.lid);
-  return {&(loops ? port.loopback() : port.link()),
-          make_template(port, {wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl}), vl};
+  fabric::CellPort* carrier = &port.way_to(wqe.dest.lid);
+  if (engine_.datagram_ways != nullptr) [[unlikely]] {
+    fabric::CellPort* const window = engine_.datagram_ways->carrier_of(qp, wqe);
+    if (window != nullptr) carrier = window;
+  }
+  return {carrier, make_template(port, {wqe.dest.lid, wqe.dest.qpn, qp.qpn, wqe.dest.sl}), vl};
 }
 
 /// A datagram to a group also goes to the members on this port. A destination LID of this port is no group.

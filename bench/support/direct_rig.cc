@@ -123,7 +123,7 @@ void DirectRig::bring_up(Side& side, size_t index, Qpn peer, Lid lid) {
   attr.sq_psn = attr.rq_psn = Psn(1);
   WEFT_CHECK(adapter::bring_up(*side.adapter, *side.qps[index], attr) == adapter::ModifyResult::kOk,
              "a QP comes up");
-  WEFT_CHECK(side.adapter->uses_window(*side.qps[index]), "the QP uses its window");
+  WEFT_CHECK(side.adapter->way_of(*side.qps[index]) == adapter::QpWay::kWindow, "the QP uses its window");
 }
 
 void DirectRig::turn() {

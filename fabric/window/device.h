@@ -57,6 +57,8 @@ inline constexpr uint32_t kScratchpadMapped = 1;
 /// Register 4: 1 while the owner stores its records into the peer's FIFO itself, so that the second half of a
 /// slot's header (kSlotMarkAt) appears behind the rest of the slot.
 inline constexpr uint32_t kScratchpadMarks = 4;
+/// Register that is 1 when the owner takes datagrams out of its FIFO.
+inline constexpr uint32_t kScratchpadDatagrams = 5;
 /// Register 3, where two programs meet in a file: subnet << 16 | LID of the owner; 0: not told.
 inline constexpr uint32_t kScratchpadEndnode = 3;
 

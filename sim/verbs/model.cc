@@ -319,7 +319,7 @@ void Model::arrived(const Qp& qp, std::deque<SendPtr>& messages, size_t index) {
   const auto place = messages.begin() + static_cast<ptrdiff_t>(index);
   if (qp.is_target()) {
     messages.erase(place);
-  } else if (!(ud && plan_.reorders())) {
+  } else if (!(ud && plan_.reorders_datagrams())) {
     if (!qp.acknowledged()) lost_[qp.node].insert(lost_[qp.node].end(), messages.begin(), place);
     messages.erase(messages.begin(), place);
     if (!(ud && plan_.doubles())) messages.pop_front();

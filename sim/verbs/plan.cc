@@ -116,7 +116,7 @@ void draw_ways(PlanDraw draw, Plan& plan) {
 }  // namespace
 
 bool Plan::loses() const noexcept {
-  return loses_cells() || unsteady();
+  return loses_cells() || unsteady() || window_datagrams;
 }
 bool Plan::loses_cells() const noexcept {
   return cell_faults.drop_ppm != 0 || cell_faults.corrupt_ppm != 0 || reorders();
@@ -149,6 +149,8 @@ Plan make_plan(uint64_t seed) {
   PlanDraw crashes(seed ^ 0x6372'6173'6865ULL);
   if (crashes.chance(5)) plan.crash_ppm = crashes.between(2'000, 15'000);
   draw_windows(PlanDraw(seed ^ 0x7769'6e64'6f77ULL), plan);
+  PlanDraw datagrams(seed ^ 0x6461'7461'6772ULL);
+  plan.window_datagrams = plan.direct != 0 && datagrams.chance(2);
   draw_ways(PlanDraw(seed ^ 0x7761'7973ULL), plan);
   return plan;
 }
@@ -167,7 +169,9 @@ std::string describe(const Plan& plan) {
       percent(cells.reorder_ppm), percent(cells.corrupt_ppm), percent(cells.delay_ppm), plan.operations,
       plan.bytes_max, std::max(plan.bytes_max, plan.long_bytes_max), plan.cut_ppm, plan.partition_ppm,
       plan.migration_ppm, plan.life_ppm, plan.rename_ppm, plan.crash_ppm,
-      plan.finds_ways ? "; QPs find other ways" : "");
+      plan.finds_ways         ? "; QPs find other ways"
+      : plan.window_datagrams ? "; UD takes windows"
+                              : "");
 }
 
 }  // namespace weft::sim::verbs

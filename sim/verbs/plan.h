@@ -36,13 +36,14 @@ struct Plan {
   uint32_t partition_ppm = 0;
   uint32_t migration_ppm = 0;
   uint32_t life_ppm = 0;
-  uint32_t rename_ppm = 0;       // gives ports other LIDs and GUIDs
-  uint32_t crash_ppm = 0;        // kills switches, which come back
-  uint32_t vacant = 0;           // a bit for each adapter that is absent at first
-  uint32_t direct = 0;           // a bit for each adapter whose process shares a machine with the others
-  fabric::DmaFaults dma_faults;  // of the windows between them
-  bool finds_ways = false;       // RC QPs of adapters with two ports leave a dead one by themselves
-  uint32_t long_bytes_max = 0;   // longest of the occasional long RDMA writes and reads; 0: there are none
+  uint32_t rename_ppm = 0;        // gives ports other LIDs and GUIDs
+  uint32_t crash_ppm = 0;         // kills switches, which come back
+  uint32_t vacant = 0;            // a bit for each adapter that is absent at first
+  uint32_t direct = 0;            // a bit for each adapter whose process shares a machine with the others
+  fabric::DmaFaults dma_faults;   // of the windows between them
+  bool window_datagrams = false;  // their slots hold cells, so that UD takes them, too
+  bool finds_ways = false;        // RC QPs of adapters with two ports leave a dead one by themselves
+  uint32_t long_bytes_max = 0;    // longest of the occasional long RDMA writes and reads; 0: there are none
 
   /// True if cells are lost above the links.
   [[nodiscard]] bool loses_cells() const noexcept;
@@ -54,6 +55,8 @@ struct Plan {
   [[nodiscard]] bool loses() const noexcept;
   [[nodiscard]] bool doubles() const noexcept;
   [[nodiscard]] bool reorders() const noexcept;
+  /// The same of datagrams, which change their way when a window comes up or ends.
+  [[nodiscard]] bool reorders_datagrams() const noexcept { return reorders() || window_datagrams; }
 };
 
 [[nodiscard]] Plan make_plan(uint64_t seed);

@@ -4,11 +4,19 @@
 #include <cstring>
 #include <utility>
 
+#include "messages/window_layout.h"
+#include "messages/window_record.h"
+
 namespace weft::sim::verbs {
 namespace {
 
 /// Small, so that FIFOs fill up.
 constexpr fabric::OwnWindowConfig kWindow{.slots = 8, .slot_bytes = 256, .table_entries = 8};
+/// Of a slot that holds a cell: a multiple of 8.
+[[nodiscard]] constexpr uint32_t slot_bytes_for(uint32_t cell_bytes) noexcept {
+  const uint32_t bytes = kSlotHeaderBytes + kDatagramRecordBytes + cell_bytes;
+  return std::max(kWindow.slot_bytes, (bytes + 7) / 8 * 8);
+}
 constexpr uint32_t kRequests = 16;
 
 /// All adapters of a world lie in one process: an address reaches the peer's memory.
@@ -37,7 +45,9 @@ class Windows::Side final : public adapter::DirectPath {
   }
   [[nodiscard]] fabric::WindowEnd& end() noexcept override { return *end_; }
 
-  void open(fabric::DmaDevice& device) { end_ = std::make_unique<fabric::WindowEnd>(device, kWindow); }
+  void open(fabric::DmaDevice& device, const fabric::OwnWindowConfig& own) {
+    end_ = std::make_unique<fabric::WindowEnd>(device, own);
+  }
   void close() noexcept { end_.reset(); }
   [[nodiscard]] Shared& shared() noexcept { return shared_; }
   [[nodiscard]] Windows& windows() noexcept { return windows_; }
@@ -61,8 +71,8 @@ class Windows::Shared {
   [[nodiscard]] bool is_between(uint32_t a, uint32_t b) const noexcept {
     return (sides[0].place == a && sides[1].place == b) || (sides[0].place == b && sides[1].place == a);
   }
-  void join(const fabric::DmaFaults& faults, RandomSource& random) {
-    const size_t bytes = fabric::OwnWindow::bytes_for(kWindow);
+  void join(const fabric::DmaFaults& faults, const fabric::OwnWindowConfig& own, RandomSource& random) {
+    const size_t bytes = fabric::OwnWindow::bytes_for(own);
     const bool mapped = (sides[0].place + sides[1].place) % 2 == 0;
     device = std::make_unique<fabric::MemoryWindow>(
         fabric::MemoryWindowConfig{.window_bytes = {bytes, bytes}, .requests = kRequests, .mapped = mapped},
@@ -70,7 +80,7 @@ class Windows::Shared {
     for (size_t i = 0; i < sides.size(); ++i) {
       device->set_owner_memory(i, &memory);
       device->set_faults(i, faults);
-      sides[i].open(device->end(i));
+      sides[i].open(device->end(i), own);
     }
   }
 
@@ -92,14 +102,16 @@ class Windows::Paths final : public adapter::DirectPaths {
   uint32_t place_;
 };
 
-Windows::Windows(uint32_t places, const fabric::DmaFaults& faults, RandomSource& random,
+Windows::Windows(uint32_t places, const fabric::DmaFaults& faults, uint32_t cell_bytes, RandomSource& random,
                  std::function<uint32_t(Lid)> place_of, std::function<Lid(uint32_t)> lid_of,
                  std::function<void(uint32_t)> wake)
     : faults_(faults),
+      own_(kWindow),
       random_(random),
       place_of_(std::move(place_of)),
       lid_of_(std::move(lid_of)),
       wake_(std::move(wake)) {
+  own_.slot_bytes = slot_bytes_for(cell_bytes);
   for (uint32_t place = 0; place < places; ++place) paths_.push_back(std::make_unique<Paths>(*this, place));
 }
 Windows::~Windows() = default;
@@ -131,7 +143,7 @@ adapter::DirectPath* Windows::claim(uint32_t place, Lid peer) noexcept {
     shared.visited = true;
     wake_(other);
   }
-  shared.join(faults_, random_);
+  shared.join(faults_, own_, random_);
   return &side;
 }
 

@@ -22,7 +22,8 @@ class Windows {
   /// @param place_of the place of the living adapter that has this LID; kNowhere: none that shares a machine
   /// @param lid_of the only LID of the adapter at a place; 0: it has several
   /// @param wake gives the adapter at a place a turn: its peer has ended their window
-  Windows(uint32_t places, const fabric::DmaFaults& faults, RandomSource& random,
+  /// @param cell_bytes of the largest datagram that the slots hold; 0: they hold none
+  Windows(uint32_t places, const fabric::DmaFaults& faults, uint32_t cell_bytes, RandomSource& random,
           std::function<uint32_t(Lid)> place_of, std::function<Lid(uint32_t)> lid_of,
           std::function<void(uint32_t)> wake);
   ~Windows();
@@ -47,6 +48,7 @@ class Windows {
   void end(Shared& shared, size_t side) noexcept;
 
   fabric::DmaFaults faults_;
+  fabric::OwnWindowConfig own_;
   RandomSource& random_;
   std::function<uint32_t(Lid)> place_of_;
   std::function<Lid(uint32_t)> lid_of_;

@@ -81,7 +81,9 @@ class World final : private FabricObserver, private Outside {
         model_(plan_, nodes_, outcome_.tally),
         turns_(random_, plan.skip_ppm),
         windows_(
-            plan_.adapters, plan_.dma_faults, window_random_, [this](Lid lid) { return neighbour_with(lid); },
+            plan_.adapters, plan_.dma_faults,
+            plan.window_datagrams ? cell_bytes_max(plan.fabric.cell_payload_bytes) : 0, window_random_,
+            [this](Lid lid) { return neighbour_with(lid); },
             [this](uint32_t place) { return only_lid(place); },
             [this](uint32_t place) { turns_.wake(place); }) {
     build();

@@ -1,4 +1,4 @@
-"""RC through memory windows between programs of one machine (weft run --direct). docs/window.md promises it."""
+"""RC and UD through memory windows between programs of one machine (weft run --direct). docs/window.md promises it."""
 import itertools
 import json
 import os
@@ -44,6 +44,31 @@ class DirectTest(ProgramCase):
                     program.terminate()
                     program.wait(10)
                 harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to be gone")
+
+    def test_datagrams_choose_the_window(self):
+        for server, client in itertools.product((DIRECT, ()), repeat=2):
+            with self.subTest(server=server, client=client):
+                first, second = self.pair(server_options=server, client_options=client, program="ibv_ud_pingpong")
+                expected = "window" if server and client else "switch"
+                harness.wait_for(lambda: self.ways("alice", "bob") == [expected] * 2, f"both to use the {expected}")
+                sent, received = self.cells_sent("bob"), self.received("bob")
+                harness.wait_for(lambda: self.received("bob") > received + 1000, "datagrams to flow")
+                self.assertEqual(self.cells_sent("bob") == sent, expected == "window")
+                for program in (first, second):
+                    program.terminate()
+                    program.wait(10)
+                harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to be gone")
+
+    def test_datagrams_go_on_by_the_switch_when_the_peer_has_ended(self):
+        """The sender hears nothing, as with any datagram."""
+        self.environment["WEFT_DEBUG"] = "verbs"
+        first, second = self.pair(server_options=DIRECT, client_options=DIRECT, program="ibv_ud_pingpong")
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "the window")
+        first.send_signal(signal.SIGKILL)
+        first.wait(10)
+        harness.wait_for(lambda: "alice" not in self.nodes(), "the peer to be gone")
+        harness.wait_for(lambda: self.ways("bob") == ["switch"], "the other one to use the switch")
+        self.assertIsNone(second.poll())
 
     def test_a_fabric_may_say_it_for_all_its_programs(self):
         self.file.write_text('fabric = "t"\ndirect = true\n[[switch]]\nname = "s1"\nspare_ports = 4\n')
@@ -188,7 +213,8 @@ class DirectTest(ProgramCase):
     def test_programs_of_perftest_move_their_data_through_windows(self):
         for program, *words in (("ib_write_lat", "-n", "500"), ("ib_write_bw", "-n", "500", "-q", "4"), ("ib_read_lat", "-n", "500"),
                                 ("ib_read_bw", "-n", "500"), ("ib_send_bw", "-n", "500", "-s", "100000"),
-                                ("ib_atomic_lat", "-n", "500"), ("ib_send_lat", "-n", "500", "-e")):
+                                ("ib_atomic_lat", "-n", "500"), ("ib_send_lat", "-n", "500", "-e"),
+                                ("ib_send_lat", "-n", "500", "-c", "UD"), ("ib_send_bw", "-n", "500", "-c", "UD")):
             if shutil.which(program) is None:
                 continue
             with self.subTest(program=program):

@@ -50,10 +50,10 @@ class ProgramCase(WeftCase):
         said = self.weft("status", *self.options, "--json")[1]
         return {node["name"]: node for node in json.loads(said)["nodes"]} if said else {}
 
-    def pair(self, server="alice", client="bob", server_options=(), client_options=(), rounds=FOREVER):
+    def pair(self, server="alice", client="bob", server_options=(), client_options=(), rounds=FOREVER, program="ibv_rc_pingpong"):
         """Two programs that talk until they are ended."""
         port = 24000 + os.getpid() % 8000
-        words = ["ibv_rc_pingpong", "-p", port, "-n", rounds]
+        words = [program, "-p", port, "-n", rounds]
         first = self.start("run", *self.options, "--node", server, *server_options, *words, stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL)
         harness.wait_for(lambda: listens(port), "the server to listen")

@@ -236,14 +236,15 @@ void add_options(CommandLine& line, RunOptions& options) {
             "IP addresses for connection management, separated by commas (10.87.0.0 plus the LID)");
   line.flag("roce", options.roce, "the port appears as RoCE: Ethernet, with GIDs from IP addresses");
   line.flag("direct", options.direct,
-            "RC to programs of this machine that have it too goes through memory, not through the switch");
+            "RC and UD to programs of this machine that have it too go through memory, not through the "
+            "switch");
   line.value(
       "direct-file", "PATH:SIDE", false,
       [&options](const std::string& text) {
         options.direct_file = text;
         return direct_file_fault(text);
       },
-      "RC to the one program that shares this file, at the other side (0 or 1), goes through the file");
+      "RC and UD to the one program that shares this file, at the other side (0 or 1), go through the file");
   line.number("adapters", "N", options.adapters, 1, node::kLinksMax,
               "the program's computer joins by N adapters, each with a port and a LID of its own (1)");
   line.text("key", "FILE", options.secret_key, "with tcp://: our secret key, NAME.secret of weft keygen");

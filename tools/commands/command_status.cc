@@ -226,7 +226,9 @@ void print_qps(const NodeStatus& node) {
                                  ? std::string()
                                  : fmt::format(", with lid {} qp 0x{:06x}", qp.peer_lid, qp.peer_number);
     print_line(fmt::format("{:<12}   qp 0x{:06x}: {}, {}{}{}", "", qp.number, qp.service, qp.state, peer,
-                           qp.way == "window" ? " through a window" : ""));
+                           qp.way == "window" ? " through a window"
+                           : qp.way == "both" ? " through windows and the switch"
+                                              : ""));
   }
   if (node.qps > node.shown_qps.size())
     print_line(fmt::format("{:<12}   {} further QPs", "", node.qps - node.shown_qps.size()));

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 11> kServices{"?", "?", "RC",  "UC",     
 constexpr std::array<std::string_view, 6> kSessionStates{"idle", "connecting", "opening",
                                                          "open", "closing",    "lost"};
 static_assert(kSessionStates.size() == static_cast<size_t>(session::SessionState::kCount));
-constexpr std::array<std::string_view, 3> kWays{"?", "switch", "window"};
+constexpr std::array<std::string_view, 4> kWays{"?", "switch", "window", "both"};
 constexpr std::array<std::string_view, 2> kNoYes{"no", "yes"};
 
 /// An entry that is no counter, by its last word and the word before it; numbers are skipped (qp.0.number,

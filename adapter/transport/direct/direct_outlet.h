@@ -13,6 +13,8 @@ namespace weft::adapter {
 inline constexpr uint32_t kNoPlace = ~uint32_t{0};
 /// Cookie of a part of a response: the data are not kept.
 inline constexpr uint32_t kResponsePlace = kNoPlace - 1;
+/// Cookie of a datagram: it is not kept, and has no DirectQp::id.
+inline constexpr uint32_t kDatagramPlace = kNoPlace - 2;
 /// Cookies of records and accesses: the QP's DirectQp::id above, the low half of the place below.
 [[nodiscard]] constexpr uint64_t cookie_of(uint32_t id, uint32_t place) noexcept {
   return uint64_t{id} << 32 | place;

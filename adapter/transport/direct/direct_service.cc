@@ -52,8 +52,11 @@ DirectService::DirectService(Engine& engine, CellWriter& writer)
       keys_(engine, peers_),
       completer_(engine, writer),
       requester_(engine, writer, outlet_, completer_),
-      responder_(engine, writer, outlet_, keys_) {
-  if (has_turns()) engine.memory.regions.watch_keys(&keys_);
+      responder_(engine, writer, outlet_, keys_),
+      datagrams_(engine, *this) {
+  if (!has_turns()) return;
+  engine.memory.regions.watch_keys(&keys_);
+  engine.datagram_ways = &datagrams_;
 }
 
 DirectService::~DirectService() {
@@ -73,7 +76,6 @@ void DirectService::offer(QueuePair& qp) noexcept {
   }
 }
 
-/// The peer process behind a LID, claimed; null when there is none here.
 DirectPeer* DirectService::peer_of(Lid lid) {
   for (const auto& peer : peers_) {
     if (!peer->has(lid) || peer->ended) continue;
@@ -104,6 +106,7 @@ void DirectService::add(std::unique_ptr<DirectPeer> peer) {
   peers_.reserve(peers_.size() + 1);
   watch_.add();
   peer->place = peers_.size();
+  if (!engine_.ports.empty()) peer->own_lid = engine_.ports.front()->lid();
   peers_.push_back(std::move(peer));
 }
 
@@ -150,7 +153,7 @@ void DirectService::forget(QueuePair& qp) noexcept {
     wake(peer);
     peer.window->flush();
   }
-  if (peer.qps.empty()) drop(peer);
+  drop_unused(peer);
 }
 
 /// Takes a QP out of the service.
@@ -187,7 +190,7 @@ void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   if (direct_of(qp).named) return engine_.count(AdapterCounter::kDropService);
   to_switch(qp);  // the peer's QP sends cells
-  if (peer.qps.empty()) drop(peer);
+  drop_unused(peer);
   reliable_->take(qp, cell);
 }
 
@@ -207,10 +210,14 @@ uint32_t DirectService::run(QueuePair& qp, uint32_t budget, bool& /*blocked*/) n
     steps = requester_.run(qp, budget);
     if (direct.owes_ack && qp.abilities().receive) (void)responder_.acknowledge(qp);
   }
+  flush(peer);
+  return answers ? steps + 1 : steps;
+}
+
+void DirectService::flush(DirectPeer& peer) noexcept {
   peer.window->flush();
   if (!peer.window->all_good()) (void)collect(peer);
   used(peer);
-  return answers ? steps + 1 : steps;
 }
 
 bool DirectService::has_work(const QueuePair& qp) const noexcept {
@@ -310,8 +317,8 @@ void DirectService::used(const DirectPeer& peer) noexcept {
 /// When a peer's window has to get a turn though its bell is silent.
 Instant DirectService::due_of(const DirectPeer& peer) const noexcept {
   if (peer.window == nullptr) return kNever;  // the helper opens it
-  if (peer.qps.empty() && !peer.visits) return engine_.now + kSettleEvery;
-  return peer.ended ? kNever : peer.window->deadline();
+  if (peer.unused() && !peer.visits) return engine_.now + kSettleEvery;
+  return peer.ended ? kNever : std::min(peer.window->deadline(), DirectDatagrams::due_of(peer));
 }
 
 /// A peer has opened a window. It may serve QPs to come, and a QP that uses a switch must say so.
@@ -336,17 +343,18 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   if (!peer.made()) {
     if (peer.path->state() == DirectPath::State::kJoining) return 0;
     while (!peer.qps.empty()) to_switch(*peer.qps.back());
+    datagrams_.leave(peer);
     drop(peer);
     return 1;
   }
   if (peer.ended) {
-    if (peer.qps.empty()) drop(peer);
+    drop_unused(peer);
     return 0;
   }
   const auto work = static_cast<uint32_t>(peer.window->poll(engine_.now));
   const uint32_t taken = take_records(peer);
   const fabric::WindowState state = peer.window->state();
-  if (peer.qps.empty() && !peer.visits) {  // the last one uses the switch
+  if (peer.unused() && !peer.visits) {  // the last one uses the switch
     drop(peer);
     return work + taken;
   }
@@ -360,7 +368,10 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   }
   const bool news = collect(peer) + taken + work != 0;
   const bool first = state == fabric::WindowState::kUp && !std::exchange(peer.up, true);
+  if (first) peer.window->device().set_scratchpad(fabric::kScratchpadDatagrams, 1);
   if (news || first || std::exchange(peer.waits_for_table, false)) wake(peer);
+  if (!peer.datagrams_waiting.empty()) [[unlikely]]
+    datagrams_.look(peer);
   return work + taken;
 }
 
@@ -382,6 +393,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
   WindowRecord record;
   std::span<const std::byte> data;
   const WindowRecordFault fault = decode_window_record(slot.data, record, data);
+  if (fault == WindowRecordFault::kNone && record.kind == WindowRecordKind::kDatagram)
+    return engine_.datagram_taker->take_datagram(data, peer.lids);
   QueuePair* qp = engine_.qps.find(Qpn(slot.destination));
   if (qp == nullptr || qp->peer_qpn != Qpn(slot.source)) return engine_.count(AdapterCounter::kDropNoQp);
   if (qp->row != &kRcDirectRow) {
@@ -426,6 +439,8 @@ void DirectService::take_record(DirectPeer& peer, const fabric::FifoRecord& slot
     case WindowRecordKind::kShortSend:  // has been decoded as a kSend
       if (!qp.abilities().receive) return engine_.count(AdapterCounter::kDropQpState);
       return responder_.take(qp, record, data);
+    case WindowRecordKind::kDatagram:  // has been taken
+      return;
   }
 }
 
@@ -462,6 +477,7 @@ uint32_t DirectService::collect(DirectPeer& peer) noexcept {
 void DirectService::record_lost(DirectPeer& peer, uint64_t cookie) noexcept {
   const auto place = static_cast<uint32_t>(cookie);
   if (cookie >> 32 == 0) {  // of no QP
+    if (place == kDatagramPlace) return engine_.count(AdapterCounter::kDropDma);
     if (place < peer.farewells.size()) peer.farewells[place].said = false;
   } else if (QueuePair* const qp = find(cookie); qp == nullptr) {
     return;
@@ -494,6 +510,7 @@ void DirectService::wake(DirectPeer& peer) noexcept {
 /// The window has ended. Requests that wait for an answer fail; QPs without one hear of it with their next.
 void DirectService::end(DirectPeer& peer) noexcept {
   peer.ended = true;
+  datagrams_.leave(peer);
   for (size_t i = peer.qps.size(); i-- > 0;) {
     QueuePair& qp = *peer.qps[i];
     if (direct_of(qp).named) {
@@ -505,7 +522,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
     offer(qp);
     engine_.schedule.want_send(qp);
   }
-  if (peer.qps.empty()) drop(peer);
+  drop_unused(peer);
 }
 
 }  // namespace weft::adapter

@@ -1,12 +1,13 @@
-// adapter/transport/direct/direct_service.h -- RC between processes of one machine, over memory windows
-// (docs/window.md). A QP takes this service when it goes to RTR and its peer is on this machine. When it no
-// longer receives, it leaves the service.
+// adapter/transport/direct/direct_service.h -- RC between processes of one machine, over memory windows, and
+// the windows themselves, which carry UD datagrams, too (docs/window.md). An RC QP takes this service when it
+// goes to RTR and its peer is on this machine. When it no longer receives, it leaves the service.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
 
+#include "adapter/transport/direct/direct_datagrams.h"
 #include "adapter/transport/direct/direct_keys.h"
 #include "adapter/transport/direct/direct_outlet.h"
 #include "adapter/transport/direct/direct_requester.h"
@@ -18,7 +19,7 @@ namespace weft::adapter {
 
 extern const ServiceRow kRcDirectRow;
 
-class DirectService final : public Service {
+class DirectService final : public Service, public DirectPeers {
  public:
   DirectService(Engine& engine, CellWriter& writer);
   ~DirectService() override;
@@ -54,9 +55,17 @@ class DirectService final : public Service {
   [[nodiscard]] bool has_news(Instant now) const noexcept { return more_ || watch_.has_news(now); }
   [[nodiscard]] Instant next_turn() const noexcept override;
 
+  [[nodiscard]] const DirectDatagrams& datagrams() const noexcept { return datagrams_; }
+
+  // See DirectPeers.
+  [[nodiscard]] DirectPeer* peer_of(Lid lid) override;
+  void flush(DirectPeer& peer) noexcept override;
+  void drop_unused(DirectPeer& peer) noexcept override {
+    if (peer.unused()) drop(peer);
+  }
+
  private:
   [[nodiscard]] bool suits(const QueuePair& qp) const noexcept;
-  [[nodiscard]] DirectPeer* peer_of(Lid lid);
   void admit(DirectPath& path, Lid lid) noexcept;
   void enter(QueuePair& qp, DirectPeer& peer);
   void leave(QueuePair& qp) noexcept;
@@ -97,6 +106,7 @@ class DirectService final : public Service {
   Completer completer_;
   DirectRequester requester_;
   DirectResponder responder_;
+  DirectDatagrams datagrams_;
 };
 
 }  // namespace weft::adapter

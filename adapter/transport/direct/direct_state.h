@@ -1,4 +1,5 @@
-// adapter/transport/direct/direct_state.h -- what RC over memory windows keeps per QP and per peer process.
+// adapter/transport/direct/direct_state.h -- what RC over memory windows keeps per QP, and what RC and UD
+// keep per peer process.
 #pragma once
 
 #include <algorithm>
@@ -98,7 +99,11 @@ struct DirectPeer {
   std::vector<QueuePair*> qps;
   std::vector<QueuePair*> waiting;        // for room in the FIFO or in the device, or for the table
   std::vector<DirectFarewell> farewells;  // until all have arrived; a cookie names one by its place
-  PdId pd{};                              // of all its QPs, unless mixed
+  std::vector<QueuePair*> datagrams;  // UD QPs that send through it, once for each of its LIDs that they name
+  std::vector<QueuePair*> datagrams_waiting;  // those that wait for room in the FIFO
+  Instant full_since = kNever;  // a datagram has found the FIFO full, and none has found room since
+  Lid own_lid{};                // by which the peer knows this adapter
+  PdId pd{};                    // of all its QPs, unless mixed
   bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
   size_t place = 0;     // among the peers of the service
   bool up = false;      // the window has come up
@@ -106,9 +111,11 @@ struct DirectPeer {
   bool more = false;    // its FIFO has records that its last turn has not taken
   bool visits = false;  // the peer has opened the window, and no QP here has used it
   bool waits_for_table = false;  // a QP waits for the next turn of the window
+  bool takes_datagrams = false;  // the peer has said so
   bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
   std::unordered_map<uint32_t, uint64_t> shown;  // key -> 0, or the generation since which it is withdrawn
 
+  [[nodiscard]] bool unused() const noexcept { return qps.empty() && datagrams.empty(); }
   [[nodiscard]] bool has(Lid lid) const noexcept {
     return std::find(lids.begin(), lids.end(), lid) != lids.end();
   }

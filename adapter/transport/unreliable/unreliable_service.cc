@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "adapter/transport/datagram_ways.h"
+
 namespace weft::adapter {
 namespace {
 
@@ -42,6 +44,17 @@ void UnreliableService::take(QueuePair& qp, const CellView& cell) noexcept {
   if (!qp.connected()) return responder_.take_datagram(qp, cell);
   (void)engine_.path_ready(qp);
   responder_.take_connected(qp, cell);
+}
+
+uint32_t UnreliableService::run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept {
+  const uint32_t sent = PacketService::run(qp, budget, blocked);
+  if (engine_.datagram_ways != nullptr) [[unlikely]]
+    engine_.datagram_ways->ran(qp, blocked);
+  return sent;
+}
+
+void UnreliableService::forget(QueuePair& qp) noexcept {
+  if (engine_.datagram_ways != nullptr && !qp.connected()) engine_.datagram_ways->forget(qp);
 }
 
 }  // namespace weft::adapter

@@ -15,6 +15,8 @@ class UnreliableService final : public PacketService {
       : PacketService(engine, writer), engine_(engine), responder_(engine, writer) {}
 
   void take(QueuePair& qp, const CellView& cell) noexcept override;
+  uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
+  void forget(QueuePair& qp) noexcept override;
 
  private:
   Engine& engine_;

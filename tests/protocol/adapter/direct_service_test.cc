@@ -317,14 +317,14 @@ TEST_F(Direct, a_window_that_a_peer_opened_tells_it_to_use_the_switch) {
   const std::array<QueuePair*, 2> mixed{pair.make_qp(0, {}), pair.make_qp(1, strict)};
   pair.bring_up(1, *mixed[1], strict, pair.side(0).adapter->qpn(*mixed[0]), Lid(1), Psn(2), Psn(1));
   pair.bring_up(0, *mixed[0], {}, pair.side(1).adapter->qpn(*mixed[1]), Lid(2), Psn(1), Psn(2));
-  EXPECT_TRUE(pair.side(0).adapter->uses_window(*mixed[0]));
+  EXPECT_EQ(pair.side(0).adapter->way_of(*mixed[0]), QpWay::kWindow);
   pair.arrive_at(1);
   ASSERT_EQ(pair.post_recv(1, *mixed[1], 5, {pair.side(1).sge(0, 64)}), PostResult::kOk);
   ASSERT_EQ(pair.post_send(0, *mixed[0], {}, {pair.side(0).sge(0, 64)}), PostResult::kOk);
   pair.run(60);
   EXPECT_EQ(pair.take_completions(0).size(), 1U);
   EXPECT_EQ(pair.take_completions(1).size(), 1U);
-  EXPECT_FALSE(pair.side(0).adapter->uses_window(*mixed[0]));
+  EXPECT_EQ(pair.side(0).adapter->way_of(*mixed[0]), QpWay::kSwitch);
   EXPECT_GT(pair.cells(0), 0U);
   EXPECT_EQ(pair.paths[0]->claims, 0);
   EXPECT_EQ(pair.paths[1]->claims, 1);
@@ -345,7 +345,7 @@ TEST_F(Direct, a_window_that_a_peer_opened_serves_queue_pairs_to_come) {
   ASSERT_EQ(pair.post_recv(1, *both[1], 5, {pair.side(1).sge(0, 64)}), PostResult::kOk);
   pair.run(60);
   EXPECT_EQ(pair.take_completions(1).size(), 1U);
-  EXPECT_TRUE(pair.side(1).adapter->uses_window(*both[1]));
+  EXPECT_EQ(pair.side(1).adapter->way_of(*both[1]), QpWay::kWindow);
   EXPECT_EQ(pair.cells(0), 0U);
 }
 

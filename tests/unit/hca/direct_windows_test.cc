@@ -464,7 +464,7 @@ uint64_t cells_of(const Consumer& at) {
 class DirectDevices : public ::testing::TestWithParam<std::array<bool, 2>> {
  protected:
   LiveFabric fabric;
-  std::string place = fabric.dir.path() + "/direct";
+  std::string place = fabric.dir.path();
   LiveConsumer a{1, fabric, GetParam()[0] ? place : std::string()};
   LiveConsumer b{2, fabric, GetParam()[1] ? place : std::string()};
 };
@@ -492,9 +492,9 @@ TEST_P(DirectDevices, queue_pairs_use_a_window_if_both_have_it) {
 
 TEST(DirectExit, a_program_that_ends_leaves_no_socket) {
   LiveFabric fabric;
-  const std::string place = fabric.dir.path() + "/direct";
-  LiveConsumer a(1, fabric, place);
-  LiveConsumer b(2, fabric, place);
+  LiveConsumer a(1, fabric, fabric.dir.path());
+  LiveConsumer b(2, fabric, fabric.dir.path());
+  const std::string place = weft::fabric::doors_of(fabric.dir.path());
   const std::array<hca::Qp*, 2> qps{a.make_qp(), b.make_qp()};
   connect(*qps[0], Lid(1), *qps[1], Lid(2));
   ASSERT_EQ(b.recv(*qps[1], 1), hca::Answer::kOk);
@@ -509,9 +509,8 @@ TEST(DirectExit, a_program_that_ends_leaves_no_socket) {
 /// A program may end a region while its peer writes to another one.
 TEST(DirectRegions, a_region_ends_beside_the_transfers_of_a_peer) {
   LiveFabric fabric;
-  const std::string place = fabric.dir.path() + "/direct";
-  LiveConsumer a(1, fabric, place);
-  LiveConsumer b(2, fabric, place);
+  LiveConsumer a(1, fabric, fabric.dir.path());
+  LiveConsumer b(2, fabric, fabric.dir.path());
   const std::array<hca::Qp*, 2> qps{a.make_qp(), b.make_qp()};
   connect(*qps[0], Lid(1), *qps[1], Lid(2));
   std::atomic<uint64_t> other{0};  // address and key of a region that is about to end

@@ -107,6 +107,26 @@ TEST(WindowRecord, each_fault_of_a_short_send_is_refused) {
   EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
 }
 
+TEST(WindowRecord, a_datagram_has_a_header_of_its_own) {
+  const auto header = encode_datagram_record();
+  std::vector<std::byte> bytes(header.begin(), header.end());
+  EXPECT_EQ(bytes[0], std::byte{15});
+  bytes.resize(kDatagramRecordBytes + 44);  // the shortest cell of a datagram
+  WindowRecord got;
+  std::span<const std::byte> data;
+  ASSERT_EQ(decode_window_record(bytes, got, data), WindowRecordFault::kNone);
+  EXPECT_EQ(got.kind, WindowRecordKind::kDatagram);
+  EXPECT_EQ(data.data(), bytes.data() + kDatagramRecordBytes);
+  EXPECT_EQ(data.size(), 44U);
+  for (size_t at = 1; at < kDatagramRecordBytes; ++at) {
+    std::vector<std::byte> wrong = bytes;
+    wrong[at] = std::byte{1};
+    EXPECT_EQ(fault_of(wrong), at == 1 ? WindowRecordFault::kFlags : WindowRecordFault::kReserved) << at;
+  }
+  bytes.resize(kWindowRecordBytes - 1);
+  EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
+}
+
 TEST(WindowRecord, each_fault_is_refused) {
   const WindowRecord send{.kind = WindowRecordKind::kSend, .flags = kRecordLast, .total = 10};
   EXPECT_EQ(fault_of(record_of(send, 10)), WindowRecordFault::kNone);
@@ -122,7 +142,7 @@ TEST(WindowRecord, each_fault_is_refused) {
   std::vector<std::byte> bytes = record_of(send, 10);
   bytes.resize(kWindowRecordBytes - 1);
   EXPECT_EQ(fault_of(bytes), WindowRecordFault::kLength);
-  for (const int kind : {0, 15, 255}) {
+  for (const int kind : {0, 16, 255}) {
     bytes = record_of(send, 10);
     bytes[0] = static_cast<std::byte>(kind);
     EXPECT_EQ(fault_of(bytes), WindowRecordFault::kKind) << kind;
