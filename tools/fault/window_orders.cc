@@ -26,7 +26,7 @@ std::string window_door_of(const StateDir& dir, uint16_t lid) {
   std::error_code fault;
   const std::string doors = fabric::doors_of(dir.file("programs"));
   for (const auto& entry : std::filesystem::directory_iterator(doors, fault)) {
-    const std::string path = entry.path().string();
+    std::string path = entry.path().string();
     if (!path.ends_with(ending)) continue;
     const Result<UniqueFd> socket = fabric::connect_unix(path);  // a killed program leaves its file
     if (socket.ok()) return path;
