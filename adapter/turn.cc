@@ -360,10 +360,14 @@ void WindowDatagrams::take_datagram(std::span<const std::byte> bytes, std::span<
   if (std::find(sources.begin(), sources.end(), cell.slid) == sources.end())
     return engine.count(AdapterCounter::kDropSource);
   if (!port.has(cell.dlid)) return engine.count(AdapterCounter::kDropOtherLid);
-  if (is_management(cell.dest_qpn)) return engine.count(AdapterCounter::kDropService);
-  QueuePair* const qp = find_qp(parts_, port, cell);
-  if (qp == nullptr) return;
-  if (qp->row != &kUdRow) return engine.count(AdapterCounter::kDropService);
+  const bool leaves = cell.dest_subnet != port.info().subnet || cell.src_subnet != port.info().subnet;
+  if (leaves || is_management(cell.dest_qpn)) return engine.count(AdapterCounter::kDropService);
+  QueuePair* const qp = engine.qps.find(cell.dest_qpn);
+  if (qp == nullptr) {
+    engine.report_stray(Reason::kNoSuchQp, cell);
+    return engine.count(AdapterCounter::kDropNoQp);
+  }
+  if (qp->row != &kUdRow || qp->port != port.number()) return engine.count(AdapterCounter::kDropService);
   if (admits(engine, port, *qp, cell) && accepts(parts_, *qp, cell)) hand_over(parts_, *qp, cell);
 }
 

@@ -23,9 +23,10 @@ class DatagramWays {
   virtual ~DatagramWays() = default;
   /// The carrier of the next datagram of a QP: `wqe`. Holds until the next call. Null: the QP's port.
   [[nodiscard]] virtual fabric::CellPort* carrier_of(QueuePair& qp, const SendWqe& wqe) noexcept = 0;
-  /// A turn of the QP's send queue ends: what went by these ways leaves. Clears `blocked` when the QP waits
-  /// for one of them, which gives it a turn when there is room.
+  /// A turn of the QP's send queue ends: what went by these ways leaves. Clears `blocked` if waits().
   virtual void ran(QueuePair& qp, bool& blocked) noexcept = 0;
+  /// The QP waits for room in one of these ways. It gets a turn when there is some.
+  [[nodiscard]] virtual bool waits(const QueuePair& qp) const noexcept = 0;
   /// The QP receives no more, or ends.
   virtual void forget(QueuePair& qp) noexcept = 0;
 };

@@ -109,8 +109,10 @@ class FifoSender {
 
   /// The peer broke a rule, or DMA failed kFifoDmaTries times. All records not done fail.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  /// Records posted, and those of them that the peer is known to have taken.
+  /// Records posted; those of them that next_done() has given, or all_good() has passed; those that the peer
+  /// is known to have taken.
   [[nodiscard]] uint64_t head() const noexcept { return head_; }
+  [[nodiscard]] uint64_t done() const noexcept { return done_; }
   [[nodiscard]] uint64_t tail() const noexcept { return tail_seen_; }
 
  private:

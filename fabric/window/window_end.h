@@ -86,8 +86,11 @@ class WindowEnd final : public Pollable {
   /// No access has ended and no record has failed; records that are done are not given any more.
   [[nodiscard]] bool all_good() noexcept { return ended_.empty() && sender_.all_good(); }
   [[nodiscard]] bool next_failed(FifoDone& out) noexcept { return sender_.next_failed(out); }
-  /// All records have arrived, or next_done() or next_failed() tells of them.
-  [[nodiscard]] bool sends_nothing() const noexcept { return sender_.idle(); }
+  /// Records posted; those of them that next_sent(), next_failed() or all_good() has passed; those that the
+  /// peer is known to have taken.
+  [[nodiscard]] uint64_t posted() const noexcept { return sender_.head(); }
+  [[nodiscard]] uint64_t passed() const noexcept { return sender_.done(); }
+  [[nodiscard]] uint64_t taken() const noexcept { return sender_.tail(); }
   [[nodiscard]] uint32_t record_bytes_max() const noexcept { return sender_.data_bytes_max(); }
   /// See FifoReceiver.
   [[nodiscard]] FifoTake take(FifoRecord& out) noexcept { return receiver_.take(out); }

@@ -87,7 +87,8 @@ void RawPair::take_failed_send(uint32_t side, const RawEnd::Outstanding& what,
   const bool rest =
       wc.status == adapter::WcStatus::kFlushed && end.send_queue() == RawEnd::SendQueue::kFailed;
   if (!first && !rest) return broke("a work request failed", wc.status, now);
-  ledger_.excuse_frame(flows_[side], what.frame);
+  const bool message = what.kind == RawEnd::Kind::kSend || what.kind == RawEnd::Kind::kWrite;
+  if (message) ledger_.excuse_frame(flows_[side], what.frame);
   end.set_send_queue(RawEnd::SendQueue::kFailed);
   look_again_ = true;
 }

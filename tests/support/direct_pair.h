@@ -36,6 +36,7 @@ class TestPaths final : public adapter::DirectPaths, private adapter::DirectPath
   TestPaths(Lid peer, Claimed claimed) : peer_(peer), claimed_(std::move(claimed)) {}
 
   adapter::DirectPath* claim(Lid peer) noexcept override {
+    ++asked;
     if (peer != peer_ || !offered) return nullptr;
     ++claims;
     claimed_();
@@ -63,6 +64,7 @@ class TestPaths final : public adapter::DirectPaths, private adapter::DirectPath
   bool refused = false;
   bool arrives = false;  // the peer has opened the window
   int claims = 0;
+  int asked = 0;  // claims, with those that got nothing
 
  private:
   Lid peer_;

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "adapter/queues/qp_list.h"
 #include "adapter/transport/direct/direct_outlet.h"
 #include "messages/multicast.h"
 #include "messages/window_record.h"
@@ -45,22 +46,35 @@ std::byte* DatagramCarrier::claim(VirtualLane /*vl*/, uint32_t cell_bytes) noexc
     room_ = room.data();
     return room_ + kDatagramRecordBytes;
   }
-  peer.full_since = std::min(peer.full_since, engine_.now);
+  if (peer.full_since == kNever || peer.full_at != peer.window->taken()) {
+    peer.full_since = engine_.now;
+    peer.full_at = peer.window->taken();
+  }
   drops_ = cut || engine_.now - peer.full_since >= kDatagramWaitMax;
   if (drops_) return scrap_.data();
   DatagramQp& kept = datagrams_of(*qp_);
-  if (!std::exchange(kept.waits, true)) peer.datagrams_waiting.push_back(qp_);
+  if (kept.waits_at == &peer) return nullptr;
+  wait_no_more(*qp_);
+  kept.waits_at = &peer;
+  peer.datagrams_waiting.push_back(qp_);
+  put_ = true;  // the window gets a turn
   return nullptr;
+}
+
+void DatagramCarrier::wait_no_more(QueuePair& qp) noexcept {
+  if (DirectPeer* const at = std::exchange(datagrams_of(qp).waits_at, nullptr); at != nullptr)
+    std::erase(at->datagrams_waiting, &qp);
 }
 
 void DatagramCarrier::commit(VirtualLane /*vl*/, uint32_t cell_bytes, uint32_t /*cell_crc*/) noexcept {
   engine_.bytes_sent -= cell_bytes;  // no port sends them
+  wait_no_more(*qp_);
   if (drops_) return engine_.count(AdapterCounter::kDropFifoFull);
   const auto header = encode_datagram_record();
   std::memcpy(room_, header.data(), header.size());
   peer_->window->post(to_.value(), qp_->qpn.value(), kDatagramRecordBytes + cell_bytes,
                       cookie_of(0, kDatagramPlace));
-  put_ = true;
+  datagrams_of(*qp_).has_sent = put_ = true;
 }
 
 // ---- which way --------------------
@@ -95,7 +109,8 @@ DatagramWay* DirectDatagrams::way_of(QueuePair& qp, Lid lid) noexcept {
 }
 
 void DirectDatagrams::ask(QueuePair& qp, DatagramWay& way, Lid lid) noexcept {
-  way.ask_at = engine_.now + kDatagramAskEvery;
+  way.ask_at = engine_.now + way.pause;
+  way.pause = std::min(2 * way.pause, kDatagramAskMax);
   try {
     DirectPeer* const peer = windows_.peer_of(lid);
     if (peer == nullptr) return;
@@ -124,7 +139,10 @@ fabric::CellPort* DirectDatagrams::carrier_of(QueuePair& qp, const SendWqe& wqe)
     return nullptr;
   }
   DatagramWay* const way = way_of(qp, wqe.dest.lid);
-  if (way == nullptr) return nullptr;
+  if (way == nullptr) {
+    if (qp.kept != nullptr) datagrams_of(qp).by_port = true;
+    return nullptr;
+  }
   if (way->peer == nullptr && engine_.now >= way->ask_at) ask(qp, *way, wqe.dest.lid);
   DirectPeer* const peer = way->peer;
   if (peer == nullptr || !carries(*peer)) {
@@ -137,8 +155,13 @@ fabric::CellPort* DirectDatagrams::carrier_of(QueuePair& qp, const SendWqe& wqe)
 
 void DirectDatagrams::ran(QueuePair& qp, bool& blocked) noexcept {
   carrier_.finish();
-  if (blocked && qp.config.type == QpType::kUd && qp.kept != nullptr && datagrams_of(qp).waits)
-    blocked = false;
+  if (!waits(qp)) return;
+  blocked = false;
+  SendList::unlink(qp);  // its completions have called for a turn
+}
+
+bool DirectDatagrams::waits(const QueuePair& qp) const noexcept {
+  return qp.config.type == QpType::kUd && qp.kept != nullptr && datagrams_of(qp).waits_at != nullptr;
 }
 
 bool DirectDatagrams::goes_by_window(const QueuePair& qp, bool& by_port) const noexcept {
@@ -163,7 +186,7 @@ void DirectDatagrams::forget(QueuePair& qp) noexcept {
     DirectPeer& peer = *way.peer;
     peer.datagrams.erase(std::find(peer.datagrams.begin(), peer.datagrams.end(), &qp));
     std::erase(peer.datagrams_waiting, &qp);
-    windows_.drop_unused(peer);
+    windows_.left(peer);
   }
   qp.kept.reset();
 }
@@ -172,7 +195,7 @@ void DirectDatagrams::leave(DirectPeer& peer) noexcept {
   wake(peer);
   for (QueuePair* qp : peer.datagrams) {
     for (auto& [lid, way] : datagrams_of(*qp).ways) {
-      if (way.peer == &peer) way = {.peer = nullptr, .ask_at = engine_.now + kDatagramAskEvery};
+      if (way.peer == &peer) way = {.ask_at = engine_.now + kDatagramAskEvery};
     }
   }
   peer.datagrams.clear();
@@ -182,12 +205,21 @@ void DirectDatagrams::look(DirectPeer& peer) noexcept {
   if (engine_.now >= due_of(peer) || peer.window->cut() || peer.window->slot().data() != nullptr) wake(peer);
 }
 
+/// Those that found room the last time come behind the others: one with many datagrams would take all of it.
 void DirectDatagrams::wake(DirectPeer& peer) noexcept {
-  for (QueuePair* qp : peer.datagrams_waiting) {
-    datagrams_of(*qp).waits = false;
-    engine_.schedule.want_send(*qp);
+  for (const bool has_sent : {false, true}) {
+    for (QueuePair* qp : peer.datagrams_waiting) {
+      DatagramQp& kept = datagrams_of(*qp);
+      if (kept.waits_at != nullptr && kept.has_sent == has_sent) wake(*qp);
+    }
   }
   peer.datagrams_waiting.clear();
+}
+
+void DirectDatagrams::wake(QueuePair& qp) noexcept {
+  datagrams_of(qp).waits_at = nullptr;
+  datagrams_of(qp).has_sent = false;
+  engine_.schedule.want_send(qp);
 }
 
 /// Another QP may have found room since.

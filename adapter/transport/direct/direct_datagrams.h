@@ -18,8 +18,9 @@
 namespace weft::adapter {
 
 /// A LID without a window is asked for one again after this time, by the next datagram: its program may have
-/// started since.
+/// started since. The time doubles with each question, up to the longest.
 inline constexpr Duration kDatagramAskEvery = 1s;
+inline constexpr Duration kDatagramAskMax = 32s;
 /// A datagram that finds the FIFO full waits until the peer has taken no record for this time. Then it is
 /// dropped, as at an output of a switch.
 inline constexpr Duration kDatagramWaitMax = fabric::kOutputStandstill;
@@ -30,15 +31,17 @@ inline constexpr size_t kDatagramLidsMax = 1024;
 struct DatagramWay {
   DirectPeer* peer = nullptr;       // null: by the switch
   Instant ask_at = Instant::min();  // without a peer: when a window is asked for
+  Duration pause = kDatagramAskEvery;
 };
 
 /// State of a UD QP that has sent to another program.
 struct DatagramQp final : ServiceState {
   std::unordered_map<uint16_t, DatagramWay> ways;  // by LID
   Lid last_lid{};
-  DatagramWay* last = nullptr;  // of last_lid
-  bool waits = false;           // in DirectPeer::datagrams_waiting
-  bool by_port = false;         // since the start of its turn, a datagram went to its port
+  DatagramWay* last = nullptr;     // of last_lid
+  DirectPeer* waits_at = nullptr;  // in its datagrams_waiting
+  bool has_sent = false;           // by a window, since it was woken last: others that wait come first
+  bool by_port = false;            // a datagram went to its port since send_datagrams() looked
 };
 
 /// The windows of an adapter and their users. Owner: DirectService.
@@ -50,7 +53,9 @@ class DirectPeers {
   [[nodiscard]] virtual DirectPeer* peer_of(Lid lid) = 0;
   /// Starts what was put into the window of a peer.
   virtual void flush(DirectPeer& peer) noexcept = 0;
-  virtual void drop_unused(DirectPeer& peer) noexcept = 0;
+  /// A QP has left the peer. If it was the last one, the window's next turn takes what has come, and gives
+  /// the window back.
+  virtual void left(const DirectPeer& peer) noexcept = 0;
 };
 
 /// Puts one datagram after the other into FIFOs.
@@ -79,6 +84,8 @@ class DatagramCarrier final : public fabric::CellPort {
   [[nodiscard]] Instant deadline() const noexcept override { return kNever; }
 
  private:
+  void wait_no_more(QueuePair& qp) noexcept;
+
   Engine& engine_;
   DirectPeers& windows_;
   DirectPeer* peer_ = nullptr;
@@ -98,6 +105,7 @@ class DirectDatagrams final : public DatagramWays {
 
   [[nodiscard]] fabric::CellPort* carrier_of(QueuePair& qp, const SendWqe& wqe) noexcept override;
   void ran(QueuePair& qp, bool& blocked) noexcept override;
+  [[nodiscard]] bool waits(const QueuePair& qp) const noexcept override;
   void forget(QueuePair& qp) noexcept override;
 
   /// The window of this peer was refused, or has ended: its QPs use the switch.
@@ -116,6 +124,7 @@ class DirectDatagrams final : public DatagramWays {
   [[nodiscard]] bool carries(DirectPeer& peer) const noexcept;
   [[nodiscard]] DatagramWay* way_of(QueuePair& qp, Lid lid) noexcept;
   void wake(DirectPeer& peer) noexcept;
+  void wake(QueuePair& qp) noexcept;
   [[gnu::cold]] void ask(QueuePair& qp, DatagramWay& way, Lid lid) noexcept;
 
   Engine& engine_;

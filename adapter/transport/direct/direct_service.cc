@@ -123,7 +123,11 @@ void DirectService::enter(QueuePair& qp, DirectPeer& peer) {
   lives_.emplace(made->id, &qp);
   peer.qps.push_back(&qp);
   peer.visits = false;
-  if (peer.qps.size() == 1 && !peer.mixed) peer.pd = qp.config.pd;
+  if (peer.qps.size() == 1) {  // what was shown was for queue pairs that have ended
+    if (peer.pd != qp.config.pd) keys_.withdraw_all(peer);
+    peer.pd = qp.config.pd;
+    peer.mixed = false;
+  }
   if (peer.pd != qp.config.pd && !std::exchange(peer.mixed, true)) keys_.withdraw_all(peer);
   qp.kept = std::move(made);
   qp.row = &kRcDirectRow;
@@ -145,7 +149,8 @@ void DirectService::forget(QueuePair& qp) noexcept {
     peer.farewells.push_back(
         {qp.peer_qpn,
          qp.qpn,
-         {.kind = WindowRecordKind::kGone, .sender_life = direct.id, .receiver_life = direct.peer_life}});
+         {.kind = WindowRecordKind::kGone, .sender_life = direct.id, .receiver_life = direct.peer_life},
+         peer.last_farewell++ & kFarewellNumbers});
   }
   leave(qp);
   touch(peer);
@@ -153,7 +158,6 @@ void DirectService::forget(QueuePair& qp) noexcept {
     wake(peer);
     peer.window->flush();
   }
-  drop_unused(peer);
 }
 
 /// Takes a QP out of the service.
@@ -190,7 +194,7 @@ void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
   DirectPeer& peer = *direct_of(qp).peer;
   if (direct_of(qp).named) return engine_.count(AdapterCounter::kDropService);
   to_switch(qp);  // the peer's QP sends cells
-  drop_unused(peer);
+  left(peer);
   reliable_->take(qp, cell);
 }
 
@@ -341,14 +345,14 @@ Instant DirectService::next_turn() const noexcept {
 
 uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   if (!peer.made()) {
-    if (peer.path->state() == DirectPath::State::kJoining) return 0;
+    if (peer.path->state() == DirectPath::State::kJoining && !(peer.unused() && !peer.visits)) return 0;
     while (!peer.qps.empty()) to_switch(*peer.qps.back());
     datagrams_.leave(peer);
     drop(peer);
     return 1;
   }
   if (peer.ended) {
-    drop_unused(peer);
+    if (peer.unused()) drop(peer);
     return 0;
   }
   const auto work = static_cast<uint32_t>(peer.window->poll(engine_.now));
@@ -369,9 +373,12 @@ uint32_t DirectService::turn(DirectPeer& peer) noexcept {
   const bool news = collect(peer) + taken + work != 0;
   const bool first = state == fabric::WindowState::kUp && !std::exchange(peer.up, true);
   if (first) peer.window->device().set_scratchpad(fabric::kScratchpadDatagrams, 1);
-  if (news || first || std::exchange(peer.waits_for_table, false)) wake(peer);
-  if (!peer.datagrams_waiting.empty()) [[unlikely]]
-    datagrams_.look(peer);
+  const bool wakes = news || first || std::exchange(peer.waits_for_table, false);
+  if (!peer.datagrams_waiting.empty()) [[unlikely]] {
+    share_room(peer, wakes);
+  } else if (wakes) {
+    wake(peer);
+  }
   return work + taken;
 }
 
@@ -469,7 +476,9 @@ uint32_t DirectService::collect(DirectPeer& peer) noexcept {
   }
   for (fabric::FifoDone done; end.next_failed(done);) record_lost(peer, done.cookie);
   if (!peer.farewells.empty()) [[unlikely]] {
-    if (say_farewells(peer) && end.sends_nothing()) peer.farewells.clear();
+    say_farewells(peer);
+    std::erase_if(peer.farewells,
+                  [&](const DirectFarewell& farewell) { return farewell.said_at <= end.passed(); });
   }
   return ended;
 }
@@ -478,7 +487,9 @@ void DirectService::record_lost(DirectPeer& peer, uint64_t cookie) noexcept {
   const auto place = static_cast<uint32_t>(cookie);
   if (cookie >> 32 == 0) {  // of no QP
     if (place == kDatagramPlace) return engine_.count(AdapterCounter::kDropDma);
-    if (place < peer.farewells.size()) peer.farewells[place].said = false;
+    for (DirectFarewell& farewell : peer.farewells) {
+      if (farewell.number == place) farewell.said_at = kNotSaid;
+    }
   } else if (QueuePair* const qp = find(cookie); qp == nullptr) {
     return;
   } else if (place == kNoPlace || place == kResponsePlace) {
@@ -488,18 +499,28 @@ void DirectService::record_lost(DirectPeer& peer, uint64_t cookie) noexcept {
   }
 }
 
-/// Those that have not left yet, or were lost. False when one finds no room.
-bool DirectService::say_farewells(DirectPeer& peer) noexcept {
-  for (uint32_t i = 0; i < peer.farewells.size(); ++i) {
-    DirectFarewell& farewell = peer.farewells[i];
-    if (!farewell.said && !(farewell.said = outlet_.say(peer, farewell, i))) return false;
+/// Those that have not left yet, or were lost.
+void DirectService::say_farewells(DirectPeer& peer) noexcept {
+  for (DirectFarewell& farewell : peer.farewells) {
+    if (farewell.said_at != kNotSaid) continue;
+    if (!outlet_.say(peer, farewell, farewell.number)) return;  // no room
+    farewell.said_at = peer.window->posted();
   }
-  return true;
+}
+
+/// Datagrams wait for room, and RC may: each comes first every other time that there is some.
+void DirectService::share_room(DirectPeer& peer, bool wakes) noexcept {
+  const bool room = peer.window->slot().data() != nullptr;
+  const bool datagrams_first = room && !peer.datagrams_were_first;
+  if (datagrams_first) datagrams_.look(peer);
+  if (wakes) wake(peer);
+  if (!datagrams_first) datagrams_.look(peer);
+  if (room) peer.datagrams_were_first = datagrams_first;
 }
 
 /// There may be room again: QPs that wait get a turn, and farewells leave.
 void DirectService::wake(DirectPeer& peer) noexcept {
-  (void)say_farewells(peer);
+  say_farewells(peer);
   for (QueuePair* qp : peer.waiting) {
     direct_of(*qp).waits = false;
     engine_.schedule.want_send(*qp);
@@ -522,7 +543,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
     offer(qp);
     engine_.schedule.want_send(qp);
   }
-  drop_unused(peer);
+  if (peer.unused()) drop(peer);
 }
 
 }  // namespace weft::adapter

@@ -60,9 +60,7 @@ class DirectService final : public Service, public DirectPeers {
   // See DirectPeers.
   [[nodiscard]] DirectPeer* peer_of(Lid lid) override;
   void flush(DirectPeer& peer) noexcept override;
-  void drop_unused(DirectPeer& peer) noexcept override {
-    if (peer.unused()) drop(peer);
-  }
+  void left(const DirectPeer& peer) noexcept override { touch(peer); }
 
  private:
   [[nodiscard]] bool suits(const QueuePair& qp) const noexcept;
@@ -85,7 +83,8 @@ class DirectService final : public Service, public DirectPeers {
   void take_record(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;
   uint32_t collect(DirectPeer& peer) noexcept;
   void wake(DirectPeer& peer) noexcept;
-  [[nodiscard]] bool say_farewells(DirectPeer& peer) noexcept;
+  [[gnu::cold]] void share_room(DirectPeer& peer, bool wakes) noexcept;
+  void say_farewells(DirectPeer& peer) noexcept;
   void record_lost(DirectPeer& peer, uint64_t cookie) noexcept;
   void end(DirectPeer& peer) noexcept;
   void answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept;

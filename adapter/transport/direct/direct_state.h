@@ -83,12 +83,17 @@ struct DirectQp final : ServiceState {
   return static_cast<DirectQp&>(*qp.kept);
 }
 
+inline constexpr uint64_t kNotSaid = ~uint64_t{0};
+/// Numbers of farewells; those above name other records (direct_outlet.h).
+inline constexpr uint32_t kFarewellNumbers = (uint32_t{1} << 24) - 1;
+
 /// A QP that has ended and whose peer must hear it.
 struct DirectFarewell {
   Qpn to{};
   Qpn from{};
   WindowRecord record;
-  bool said = false;  // the record is under way, or has arrived
+  uint32_t number = 0;          // in the cookie of its record
+  uint64_t said_at = kNotSaid;  // WindowEnd::posted() behind its record
 };
 
 /// The QPs that reach one peer process through one window.
@@ -98,10 +103,11 @@ struct DirectPeer {
   std::vector<Lid> lids;                // of its ports that QPs have named
   std::vector<QueuePair*> qps;
   std::vector<QueuePair*> waiting;        // for room in the FIFO or in the device, or for the table
-  std::vector<DirectFarewell> farewells;  // until all have arrived; a cookie names one by its place
+  std::vector<DirectFarewell> farewells;  // until they have arrived
   std::vector<QueuePair*> datagrams;  // UD QPs that send through it, once for each of its LIDs that they name
   std::vector<QueuePair*> datagrams_waiting;  // those that wait for room in the FIFO
-  Instant full_since = kNever;  // a datagram has found the FIFO full, and none has found room since
+  Instant full_since = kNever;  // a datagram has found the FIFO full, and the peer has taken nothing since
+  uint64_t full_at = 0;         // what the peer had taken then
   Lid own_lid{};                // by which the peer knows this adapter
   PdId pd{};                    // of all its QPs, unless mixed
   bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
@@ -110,9 +116,11 @@ struct DirectPeer {
   bool cut = false;     // a fault on demand cuts it off, here or at the peer
   bool more = false;    // its FIFO has records that its last turn has not taken
   bool visits = false;  // the peer has opened the window, and no QP here has used it
-  bool waits_for_table = false;  // a QP waits for the next turn of the window
-  bool takes_datagrams = false;  // the peer has said so
-  bool ended = false;            // the window has failed or the peer has died, and the QPs have heard it
+  bool waits_for_table = false;       // a QP waits for the next turn of the window
+  bool takes_datagrams = false;       // the peer has said so
+  bool datagrams_were_first = false;  // at the last room in the FIFO
+  uint32_t last_farewell = 0;
+  bool ended = false;  // the window has failed or the peer has died, and the QPs have heard it
   std::unordered_map<uint32_t, uint64_t> shown;  // key -> 0, or the generation since which it is withdrawn
 
   [[nodiscard]] bool unused() const noexcept { return qps.empty() && datagrams.empty(); }

@@ -53,6 +53,11 @@ uint32_t UnreliableService::run(QueuePair& qp, uint32_t budget, bool& blocked) n
   return sent;
 }
 
+bool UnreliableService::has_work(const QueuePair& qp) const noexcept {
+  const bool waits = engine_.datagram_ways != nullptr && engine_.datagram_ways->waits(qp);
+  return !waits && PacketService::has_work(qp);
+}
+
 void UnreliableService::forget(QueuePair& qp) noexcept {
   if (engine_.datagram_ways != nullptr && !qp.connected()) engine_.datagram_ways->forget(qp);
 }

@@ -16,6 +16,7 @@ class UnreliableService final : public PacketService {
 
   void take(QueuePair& qp, const CellView& cell) noexcept override;
   uint32_t run(QueuePair& qp, uint32_t budget, bool& blocked) noexcept override;
+  [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept override;
   void forget(QueuePair& qp) noexcept override;
 
  private:

@@ -9,106 +9,12 @@
 
 #include "messages/multicast.h"
 #include "messages/window_record.h"
-#include "tests/support/direct_pair.h"
+#include "tests/support/direct_datagram_case.h"
 
 namespace weft::test {
 using namespace adapter;
 using fabric::WindowFaults;
 namespace {
-
-constexpr uint32_t kReceivesAt = 4096;  // offset of side 1's receives
-constexpr uint32_t kApart = 512;
-/// A slot holds the largest cell of the pipe: 256 bytes of payload and what stands around them.
-constexpr uint32_t kSlotBytes = 512;
-constexpr uint64_t kSlots = 16;
-
-DirectPairConfig with_slots(uint32_t slot_bytes) {
-  return {.own = {.slots = kSlots, .slot_bytes = slot_bytes, .table_entries = 16}};
-}
-
-class DirectDatagram : public ::testing::Test {
- protected:
-  explicit DirectDatagram(uint32_t slot_bytes = kSlotBytes) : pair(with_slots(slot_bytes)) {
-    for (int i = 0; i < 2; ++i) qps[static_cast<size_t>(i)] = make_qp(i);
-    pair.run(1);
-    pair.side(0).fill(0, 1024, 17);
-  }
-  QueuePair* make_qp(int index, Qpn number = kQpnAny) {
-    const QpConfig config{.type = QpType::kUd, .grh_space = true, .wanted_qpn = number};
-    QueuePair* qp = pair.make_qp(index, config);
-    pair.bring_up(index, *qp, config, Qpn(0), Lid(1), Psn(1), Psn(1));
-    return qp;
-  }
-  ChannelAdapter& adapter(int index) { return *pair.side(index).adapter; }
-  [[nodiscard]] uint64_t dropped(int index, AdapterCounter counter) {
-    return adapter(index).counters().get(counter);
-  }
-  [[nodiscard]] TestPaths& paths(size_t index) { return *pair.paths[index]; }
-  [[nodiscard]] Gid gid_of(int index) {
-    const fabric::CellPortInfo& info = *adapter(index).ports().info(1);
-    return make_gid(info.subnet, info.guid);
-  }
-
-  void send(uint32_t bytes, const AhAttr& to = {.dlid = Lid(2)}, SendRequest request = {}) {
-    const AddressHandle ah = adapter(0).make_ah(pair.side(0).pd, to).value();
-    const Sge sge = pair.side(0).sge(0, bytes);
-    request.sges = {&sge, 1};
-    request.dest = {.qpn = to_qpn != Qpn() ? to_qpn : adapter(1).qpn(*qps[1]), .qkey = qkey};
-    request.ah = &ah;
-    ASSERT_EQ(adapter(0).post_send(*qps[0], request), PostResult::kOk);
-  }
-  void post_recv(uint32_t bytes, uint32_t place = 0) {
-    ASSERT_EQ(pair.post_recv(1, *qps[1], place, {pair.side(1).sge(kReceivesAt + place * kApart, bytes)}),
-              PostResult::kOk);
-  }
-  /// The first datagram, which asks for the window, goes by the port. Then the window comes up.
-  void open_window() {
-    send(4);
-    pair.run(3);
-    ASSERT_EQ(paths(0).claims, 1);
-    pair.arrive_at(1);
-    pair.run(10);
-    ASSERT_EQ(pair.end(0).state(), fabric::WindowState::kUp);
-    settle();
-  }
-  /// Forgets what has happened so far.
-  void settle() {
-    for (PairSide& side : pair.sides) side.completions.clear();
-    cells_before = pair.cells(0);
-  }
-  [[nodiscard]] uint64_t cells() { return pair.cells(0) - cells_before; }
-  [[nodiscard]] std::vector<WorkCompletion> received() { return pair.take_completions(1); }
-  void set(const FaultRule& rule) {
-    ASSERT_TRUE(faults.add(rule, pair.clock.now()).ok());
-    ASSERT_TRUE(pair.end(0).strike(faults));
-    pair.run(3);
-  }
-  /// A record with this cell, as a peer may write it.
-  void put(const std::vector<std::byte>& cell, Qpn to) {
-    std::vector<std::byte> record(kDatagramRecordBytes);
-    std::ranges::copy(encode_datagram_record(), record.begin());
-    record.insert(record.end(), cell.begin(), cell.end());
-    ASSERT_EQ(pair.end(0).send(to.value(), 7, record, 0), fabric::FifoPost::kOk);
-    pair.end(0).flush();
-    pair.run(3);
-  }
-  /// The cell of a datagram to `to`, as one has left by the port.
-  [[nodiscard]] std::vector<std::byte> a_cell() {
-    paths(0).offered = false;
-    pair.pipe.clear_trace();
-    send(8);
-    pair.run(3);
-    paths(0).offered = true;
-    return pair.pipe.sent_by(0).front()->bytes;
-  }
-
-  WindowFaults faults;  // outlives the windows
-  DirectPair pair;
-  std::array<QueuePair*, 2> qps{};
-  Qpn to_qpn{};  // of the destination; none: that of qps[1]
-  uint32_t qkey = AdapterSides::kQkey;
-  uint64_t cells_before = 0;
-};
 
 TEST_F(DirectDatagram, the_first_one_asks_for_a_window_and_the_switch_serves_until_it_is_up) {
   for (uint32_t i = 0; i < 3; ++i) post_recv(300, i);
@@ -118,7 +24,7 @@ TEST_F(DirectDatagram, the_first_one_asks_for_a_window_and_the_switch_serves_unt
   EXPECT_EQ(pair.cells(0), 2U);
   EXPECT_EQ(received().size(), 2U);
   EXPECT_EQ(paths(0).claims, 1) << "one question for both";
-  EXPECT_EQ(adapter(0).way_of(*qps[0]), QpWay::kSwitch);
+  EXPECT_EQ(nic(0).way_of(*qps[0]), QpWay::kSwitch);
   pair.arrive_at(1);
   pair.run(10);
   send(100);
@@ -126,8 +32,8 @@ TEST_F(DirectDatagram, the_first_one_asks_for_a_window_and_the_switch_serves_unt
   EXPECT_EQ(pair.cells(0), 2U);
   EXPECT_EQ(received().size(), 1U);
   EXPECT_EQ(pair.side(1).bytes_at(kReceivesAt + 2 * kApart + kGrhBytes, 100), pair.side(0).bytes_at(0, 100));
-  EXPECT_EQ(adapter(0).way_of(*qps[0]), QpWay::kWindow);
-  EXPECT_EQ(adapter(1).way_of(*qps[1]), QpWay::kSwitch) << "it has sent nothing";
+  EXPECT_EQ(nic(0).way_of(*qps[0]), QpWay::kWindow);
+  EXPECT_EQ(nic(1).way_of(*qps[1]), QpWay::kSwitch) << "it has sent nothing";
   EXPECT_EQ(pair.take_completions(0).size(), 3U);
 }
 
@@ -156,7 +62,7 @@ TEST_F(DirectDatagram, completions_and_bytes_are_those_of_a_datagram_by_the_swit
   const WorkCompletion& other = by_window[0];
   EXPECT_EQ(other.flags, kWcWithImm | kWcSolicited | kWcGrh);
   EXPECT_EQ(other.src_lid, Lid(1));
-  EXPECT_EQ(other.src_qpn, adapter(0).qpn(*qps[0]));
+  EXPECT_EQ(other.src_qpn, nic(0).qpn(*qps[0]));
   EXPECT_EQ(other.sl, ServiceLevel(3));
   EXPECT_EQ(other.imm, 0xCAFEU);
   EXPECT_EQ(other.byte_count, kGrhBytes + 200);
@@ -189,25 +95,25 @@ TEST_F(DirectDatagram, what_a_receiver_drops_by_the_switch_it_drops_here) {
   expect(AdapterCounter::kDropNoQp, 7, "no such QP");
   to_qpn = Qpn();
   const std::array<uint16_t, 1> other{0x8123};
-  ASSERT_TRUE(adapter(1).ports().set_pkeys(1, other));
+  ASSERT_TRUE(nic(1).ports().set_pkeys(1, other));
   expect(AdapterCounter::kDropPkey, 7, "another partition");
   EXPECT_EQ(cells(), 0U);
   EXPECT_EQ(pair.take_completions(0).size(), 5U) << "the sender hears nothing";
   const std::array<uint16_t, 1> common{kPkeyDefault};
-  ASSERT_TRUE(adapter(1).ports().set_pkeys(1, common));
+  ASSERT_TRUE(nic(1).ports().set_pkeys(1, common));
   send(7);
   pair.run(3);
   EXPECT_EQ(received().size(), 1U) << "the receive request is still there";
 }
 
 TEST_F(DirectDatagram, a_shared_receive_queue_serves_it) {
-  SharedReceiveQueue* srq = adapter(1).srqs().create({.pd = pair.side(1).pd, .wqes = 4, .sges = 1}).value();
+  SharedReceiveQueue* srq = nic(1).srqs().create({.pd = pair.side(1).pd, .wqes = 4, .sges = 1}).value();
   const QpConfig config{.type = QpType::kUd, .srq = srq, .grh_space = true};
   qps[1] = pair.make_qp(1, config);
   pair.bring_up(1, *qps[1], config, Qpn(0), Lid(1), Psn(1), Psn(1));
   open_window();
   const Sge sge = pair.side(1).sge(kReceivesAt, 300);
-  ASSERT_EQ(adapter(1).srqs().post_recv(*srq, {.wr_id = 3, .sges = {&sge, 1}}), PostResult::kOk);
+  ASSERT_EQ(nic(1).srqs().post_recv(*srq, {.wr_id = 3, .sges = {&sge, 1}}), PostResult::kOk);
   send(8);
   pair.run(3);
   const auto got = received();
@@ -231,11 +137,11 @@ TEST_F(DirectDatagram, what_is_for_more_than_one_peer_or_for_management_goes_by_
     pair.run(3);
     EXPECT_EQ(cells(), ++expected) << what;
   }
-  EXPECT_EQ(adapter(0).way_of(*qps[0]), QpWay::kWindow) << "to LIDs that are no group";
+  EXPECT_EQ(nic(0).way_of(*qps[0]), QpWay::kWindow) << "to LIDs that are no group";
   send(8, {.dlid = Lid(3)});
   pair.run(3);
   EXPECT_EQ(cells(), ++expected) << "another LID";
-  EXPECT_EQ(adapter(0).way_of(*qps[0]), QpWay::kBoth);
+  EXPECT_EQ(nic(0).way_of(*qps[0]), QpWay::kBoth);
   to_qpn = kQpnGsi;
   send(8);
   pair.run(3);
@@ -307,7 +213,7 @@ TEST_F(DirectDatagram, a_queue_pair_that_ends_while_it_waits_is_forgotten) {
   std::swap(qps[0], other);
   send(8);
   pair.run_one(0);
-  ASSERT_TRUE(adapter(0).destroy_qp(other));
+  ASSERT_TRUE(nic(0).destroy_qp(other));
   pair.run(10);
   EXPECT_EQ(dropped(1, AdapterCounter::kDropNoRecvWqe), 1U + kSlots + 1U);
   EXPECT_EQ(paths(0).claims, 1) << "for the other one";
@@ -403,6 +309,16 @@ TEST_F(DirectDatagram, a_lid_without_a_window_is_asked_for_again_after_a_second)
   EXPECT_EQ(paths(0).claims, 1);
 }
 
+/// At 0, 1, 3, 7, 15, 31 and 63 s.
+TEST_F(DirectDatagram, a_lid_without_a_window_is_asked_for_less_and_less_often) {
+  paths(0).offered = false;
+  for (int i = 0; i < 70; ++i) {
+    send(8);
+    pair.run(1, 1s);
+  }
+  EXPECT_EQ(paths(0).asked, 7);
+}
+
 TEST_F(DirectDatagram, the_window_ends_with_the_last_queue_pair_that_uses_it) {
   open_window();
   QueuePair* const second = make_qp(0);
@@ -412,26 +328,27 @@ TEST_F(DirectDatagram, the_window_ends_with_the_last_queue_pair_that_uses_it) {
   EXPECT_EQ(cells(), 0U) << "the window serves all";
   const auto rc = pair.connect({});
   pair.run(5);
-  EXPECT_EQ(adapter(0).way_of(*rc[0]), QpWay::kWindow);
+  EXPECT_EQ(nic(0).way_of(*rc[0]), QpWay::kWindow);
   QpAttr attr;
   attr.state = QpState::kReset;
-  ASSERT_EQ(adapter(0).modify_qp(*first, attr, kQpAttrState), ModifyResult::kOk);
-  ASSERT_TRUE(adapter(0).destroy_qp(second));
+  ASSERT_EQ(nic(0).modify_qp(*first, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_TRUE(nic(0).destroy_qp(second));
   pair.run(5);
   EXPECT_EQ(paths(0).claims, 1) << "RC uses it";
   QueuePair* const third = qps[0] = make_qp(0);
   send(8);
   pair.run(3);
-  ASSERT_TRUE(adapter(0).destroy_qp(rc[0]));
+  ASSERT_TRUE(nic(0).destroy_qp(rc[0]));
   pair.run(5);
   EXPECT_EQ(paths(0).claims, 1) << "UD uses it";
-  ASSERT_TRUE(adapter(0).destroy_qp(third));
+  ASSERT_TRUE(nic(0).destroy_qp(third));
+  pair.run(1);
   EXPECT_EQ(paths(0).claims, 0);
 }
 
 TEST_F(DirectDatagram, another_lid_of_the_sender_takes_it_to_the_switch) {
   open_window();
-  ASSERT_TRUE(adapter(0).ports().set_lid(1, Lid(9), 0));
+  ASSERT_TRUE(nic(0).ports().set_lid(1, Lid(9), 0));
   post_recv(300);
   send(8);
   pair.run(3);
@@ -443,20 +360,20 @@ TEST_F(DirectDatagram, another_lid_of_the_sender_takes_it_to_the_switch) {
 TEST_F(DirectDatagram, it_leaves_and_arrives_without_a_whole_turn) {
   post_recv(300);
   send(8);
-  EXPECT_FALSE(adapter(0).send_by_window(*qps[0], pair.clock.now())) << "it needs a turn";
+  EXPECT_FALSE(nic(0).send_by_window(*qps[0], pair.clock.now())) << "it needs a turn";
   open_window();
   send(8);
-  EXPECT_FALSE(adapter(0).send_by_window(*qps[0], pair.clock.now())) << "the last one took the port";
+  EXPECT_FALSE(nic(0).send_by_window(*qps[0], pair.clock.now())) << "the last one took the port";
   pair.run(1);
   settle();
   post_recv(300);
   send(8);
-  EXPECT_TRUE(adapter(0).send_by_window(*qps[0], pair.clock.now()));
-  EXPECT_NE(adapter(1).window_news(), WindowNews::kNone);
-  EXPECT_GT(adapter(1).look_at_windows(pair.clock.now()), 0);
+  EXPECT_TRUE(nic(0).send_by_window(*qps[0], pair.clock.now()));
+  EXPECT_NE(nic(1).window_news(), WindowNews::kNone);
+  EXPECT_GT(nic(1).look_at_windows(pair.clock.now()), 0);
   EXPECT_EQ(cells(), 0U);
   send(8, {.dlid = Lid(3)});
-  EXPECT_FALSE(adapter(0).send_by_window(*qps[0], pair.clock.now())) << "the port has to be flushed";
+  EXPECT_FALSE(nic(0).send_by_window(*qps[0], pair.clock.now())) << "the port has to be flushed";
   pair.run(1);
   EXPECT_EQ(received().size(), 1U);
 }
@@ -483,19 +400,23 @@ TEST_F(DirectDatagram, a_peer_that_writes_what_it_likes_is_refused) {
     out[19] = static_cast<std::byte>(qpn.value());
     return out;
   };
-  const Qpn own = adapter(1).qpn(*qps[1]);
+  const Qpn own = nic(1).qpn(*qps[1]);
   post_recv(300);
   expect(AdapterCounter::kDropSource, changed(11, 3), own, __LINE__);
   expect(AdapterCounter::kDropOtherLid, changed(5, 3), own, __LINE__);
   expect(AdapterCounter::kDropService, for_qp(kQpnGsi), own, __LINE__);
+  expect(AdapterCounter::kDropService, for_qp(kQpnSmi), own, __LINE__);
+  expect(AdapterCounter::kDropService, changed(3, 9), own, __LINE__);  // to another subnet
+  expect(AdapterCounter::kDropService, changed(9, 9), own, __LINE__);  // from another subnet
+  expect(AdapterCounter::kDropNoQp, for_qp(Qpn(0x777777)), own, __LINE__);
   const auto rc = pair.connect({});
   pair.run(5);
-  expect(AdapterCounter::kDropService, for_qp(adapter(1).qpn(*rc[1])), own, __LINE__);
-  EXPECT_EQ(adapter(1).way_of(*rc[1]), QpWay::kWindow);
+  expect(AdapterCounter::kDropService, for_qp(nic(1).qpn(*rc[1])), own, __LINE__);
+  EXPECT_EQ(nic(1).way_of(*rc[1]), QpWay::kWindow);
   put(changed(12, 9), own);  // another version
-  EXPECT_EQ(adapter(1).bad_cells().get(CellError::kVersion), 1U);
+  EXPECT_EQ(nic(1).bad_cells().get(CellError::kVersion), 1U);
   put({cell.begin(), cell.end() - 1}, own);
-  EXPECT_EQ(adapter(1).bad_cells().get(CellError::kLength), 1U);
+  EXPECT_EQ(nic(1).bad_cells().get(CellError::kLength), 1U);
   EXPECT_TRUE(received().empty());
   put(cell, own);
   EXPECT_EQ(received().size(), 1U) << "and what is right arrives";
@@ -530,7 +451,7 @@ TEST_F(SmallSlots, a_peer_whose_slots_are_too_small_for_a_cell_gets_all_by_the_s
   pair.run(3);
   EXPECT_EQ(cells(), 1U);
   EXPECT_EQ(received().size(), 1U);
-  EXPECT_EQ(adapter(0).way_of(*qps[0]), QpWay::kSwitch);
+  EXPECT_EQ(nic(0).way_of(*qps[0]), QpWay::kSwitch);
 }
 
 }  // namespace

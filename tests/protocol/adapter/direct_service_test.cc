@@ -564,6 +564,7 @@ TEST_F(Direct, the_window_ends_with_its_last_queue_pair) {
   connect();
   EXPECT_EQ(pair.paths[0]->claims, 1);
   ASSERT_TRUE(pair.side(0).adapter->destroy_qp(qps[0]));
+  pair.run(1);
   EXPECT_EQ(pair.paths[0]->claims, 0);
 }
 
