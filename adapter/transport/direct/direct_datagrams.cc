@@ -133,24 +133,22 @@ bool DirectDatagrams::carries(DirectPeer& peer) const noexcept {
   return peer.takes_datagrams;
 }
 
-fabric::CellPort* DirectDatagrams::carrier_of(QueuePair& qp, const SendWqe& wqe) noexcept {
-  if (!suits(qp, wqe)) {
-    if (qp.config.type == QpType::kUd && qp.kept != nullptr) datagrams_of(qp).by_port = true;
-    return nullptr;
-  }
+/// The peer whose window carries a datagram; null: the QP's port does.
+DirectPeer* DirectDatagrams::peer_for(QueuePair& qp, const SendWqe& wqe) noexcept {
+  if (!suits(qp, wqe)) return nullptr;
   DatagramWay* const way = way_of(qp, wqe.dest.lid);
-  if (way == nullptr) {
-    if (qp.kept != nullptr) datagrams_of(qp).by_port = true;
-    return nullptr;
-  }
+  if (way == nullptr) return nullptr;
   if (way->peer == nullptr && engine_.now >= way->ask_at) ask(qp, *way, wqe.dest.lid);
-  DirectPeer* const peer = way->peer;
-  if (peer == nullptr || !carries(*peer)) {
-    datagrams_of(qp).by_port = true;
-    return nullptr;
+  return way->peer != nullptr && carries(*way->peer) ? way->peer : nullptr;
+}
+
+fabric::CellPort* DirectDatagrams::carrier_of(QueuePair& qp, const SendWqe& wqe) noexcept {
+  if (DirectPeer* const peer = peer_for(qp, wqe); peer != nullptr) {
+    carrier_.aim(qp, wqe.dest.qpn, *peer);
+    return &carrier_;
   }
-  carrier_.aim(qp, wqe.dest.qpn, *peer);
-  return &carrier_;
+  if (qp.config.type == QpType::kUd && qp.kept != nullptr) datagrams_of(qp).by_port = true;
+  return nullptr;
 }
 
 void DirectDatagrams::ran(QueuePair& qp, bool& blocked) noexcept {

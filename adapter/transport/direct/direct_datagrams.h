@@ -122,6 +122,7 @@ class DirectDatagrams final : public DatagramWays {
  private:
   [[nodiscard]] bool suits(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] bool carries(DirectPeer& peer) const noexcept;
+  [[nodiscard]] DirectPeer* peer_for(QueuePair& qp, const SendWqe& wqe) noexcept;
   [[nodiscard]] DatagramWay* way_of(QueuePair& qp, Lid lid) noexcept;
   void wake(DirectPeer& peer) noexcept;
   void wake(QueuePair& qp) noexcept;

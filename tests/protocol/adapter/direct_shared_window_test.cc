@@ -38,11 +38,16 @@ class DirectShared : public DirectDatagram {
     for (int i = 0; i < 3; ++i) ASSERT_EQ(write(qp), WcStatus::kSuccess);
     std::fill_n(pair.side(1).memory.begin() + 1024, 64, std::byte{0});
   }
-  /// A long Send keeps side 0's FIFO full.
-  void post_long(QueuePair& from, QueuePair& to) {
+  /// A long Send fills side 0's FIFO, and goes on when there is room.
+  void begin_long_send() {
+    open_window();
+    const auto rc = connect();
+    pair.run(20);
+    settle();
     constexpr uint32_t kLong = 64 * 1024;
-    ASSERT_EQ(pair.post_recv(1, to, 1, {pair.side(1).sge(64 * 1024, kLong)}), PostResult::kOk);
-    ASSERT_EQ(pair.post_send(0, from, {.wr_id = 1}, {pair.side(0).sge(64 * 1024, kLong)}), PostResult::kOk);
+    ASSERT_EQ(pair.post_recv(1, *rc[1], 1, {pair.side(1).sge(64 * 1024, kLong)}), PostResult::kOk);
+    ASSERT_EQ(pair.post_send(0, *rc[0], {.wr_id = 1}, {pair.side(0).sge(64 * 1024, kLong)}), PostResult::kOk);
+    pair.run_one(0);
   }
   [[nodiscard]] uint32_t datagrams_received() {
     const Qpn own = nic(1).qpn(*qps[1]);
@@ -97,12 +102,7 @@ TEST_F(DirectShared,
 }
 
 TEST_F(DirectShared, a_datagram_gets_its_share_of_the_room_beside_a_long_send) {
-  open_window();
-  const auto rc = connect();
-  pair.run(20);
-  settle();
-  post_long(*rc[0], *rc[1]);
-  pair.run_one(0);
+  begin_long_send();
   post_recv(300);
   send(100);
   for (int turn = 0; turn < 8 && datagrams_received() == 0; ++turn) pair.run(1);
@@ -112,12 +112,7 @@ TEST_F(DirectShared, a_datagram_gets_its_share_of_the_room_beside_a_long_send) {
 
 /// It waits for 30 ms, and 25 ms without a taken record are the limit.
 TEST_F(DirectShared, no_datagram_is_dropped_while_the_peer_takes_records) {
-  open_window();
-  const auto rc = connect();
-  pair.run(20);
-  settle();
-  post_long(*rc[0], *rc[1]);
-  pair.run_one(0);
+  begin_long_send();
   for (uint32_t i = 0; i < 3; ++i) {  // the second one finds that the long Send is first
     post_recv(300, i);
     send(100);
