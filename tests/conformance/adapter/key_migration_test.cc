@@ -288,6 +288,25 @@ TEST_P(KeyMigration, MIG_INV_01_the_bit_places_its_data_and_ends_the_key) {
   EXPECT_EQ(pair.far.at(0), std::byte{0x4A}) << "the next packet is discarded";
 }
 
+TEST_P(KeyMigration, MIG_INV_02_a_command_of_the_program_ends_a_key) {
+  covers("MIG-INV-02");
+  const auto qps = pair.connect();
+  const Rkey key = pair.bound_key(0, 0, 4096);
+  pair.near.fill(0, 64, 0x4D);
+  ASSERT_EQ(pair.write(*qps[0], key, pair.far.region.addr, 64), PostResult::kOk);
+  pair.run();
+  EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
+  ASSERT_EQ(pair.far.adapter->post_send(*qps[1], {.opcode = SendOpcode::kLocalInvalidate, .rkey = key}),
+            PostResult::kOk);
+  pair.run();
+  EXPECT_FALSE(pair.list(pair.far, 0).query(key.value())->valid);
+  pair.near.fill(0, 64, 0x4E);
+  ASSERT_EQ(pair.write(*qps[0], key, pair.far.region.addr, 64), PostResult::kOk);
+  pair.run();
+  EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
+  EXPECT_EQ(pair.far.at(0), std::byte{0x4D}) << "the packet behind the command is discarded";
+}
+
 /// The three ways to end a key, seen by one NIC: none serves it any more.
 enum class KeyEnd : uint8_t { kBit, kSend, kCommand };
 class KeyEnding : public ::testing::TestWithParam<std::tuple<size_t, KeyEnd>> {

@@ -1,6 +1,7 @@
 // PUSH-FLUSH: exposed memory is given back in order, whichever side starts.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -47,6 +48,42 @@ TEST(PushFlush, PUSH_FLUSH_01_closing_flushes_every_live_pool) {
     EXPECT_EQ(self.counters().get(C::kFlushTimedOut), 0U);
     EXPECT_EQ(pair.host().counters().get(C::kPoolsFreed), 2U);
     EXPECT_EQ(unit.counters().get(C::kPoolsFreed), 2U);
+  }
+}
+
+/// A pool element serves many transfers under one key. When the transfers are over, the driver ends the key
+/// itself, at whichever side: in an orderly end after the flush, and when the session is lost.
+TEST(PushFlush, MIG_INV_02_the_drivers_end_the_keys_of_their_pools_by_default) {
+  covers("MIG-INV-02");
+  for (const bool is_orderly : {true, false}) {
+    SessionPair pair;
+    EXPECT_EQ(pair.stream(0, 0, 20, 1000).size(), 20U);
+    const auto wire = read_wire(pair.pipe, 1024);
+    std::array<std::vector<Rkey>, 2> keys;
+    for (int owner = 0; owner < 2; ++owner) {
+      for (const BufferRecvPool& body : bodies<BufferRecvPool>(wire, owner)) {
+        for (const PoolAdvert& advert : body.pools) keys[static_cast<size_t>(owner)].push_back(advert.handle);
+      }
+    }
+    for (int owner = 0; owner < 2; ++owner) {
+      const auto& own = keys[static_cast<size_t>(owner)];
+      ASSERT_EQ(own.size(), 2U);
+      for (const Rkey key : own) EXPECT_TRUE(pair.adapter(owner).memory().query(key.value())->valid);
+    }
+    if (is_orderly) {
+      pair.host().close();
+      pair.run_for(50ms, 100us);
+      EXPECT_EQ(pair.host().state(), SessionState::kIdle);
+    } else {
+      pair.kill(0);
+      pair.run_for(10s, 10ms);
+    }
+    for (int owner = is_orderly ? 0 : 1; owner < 2; ++owner) {
+      for (const Rkey key : keys[static_cast<size_t>(owner)]) {
+        const auto found = pair.adapter(owner).memory().query(key.value());
+        EXPECT_FALSE(found && found->valid) << "owner " << owner << (is_orderly ? ", closed" : ", lost");
+      }
+    }
   }
 }
 
