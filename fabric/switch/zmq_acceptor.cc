@@ -46,7 +46,7 @@ std::optional<PeerId> read_id(std::span<const std::byte> bytes) noexcept {
 /// libzmq counts up the identities that it assigns from a number of rand(), and ends the process when a peer
 /// has chosen the next one before. So the first number must not be known.
 void hide_identities(RandomSource& random) noexcept {
-  std::srand(static_cast<unsigned>(random.next()));
+  srandom(static_cast<unsigned>(random.next()));  // the state of rand(), too
 }
 
 /// An address as ZeroMQ writes it, v4 or v4 in v6.
