@@ -279,6 +279,39 @@ TEST_F(ZmqLink, without_keys_no_connection_takes_the_port_of_a_node_that_is_up) 
       << "the node itself, say, that has been started again";
 }
 
+/// A user of the machine has as many of them as he likes.
+TEST_F(ZmqLink, all_loopback_addresses_are_one_origin) {
+  const std::string at = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
+  listen("tcp://" + at);
+  const auto context = ZmqContext::create().value();
+  const auto greet = [&](const std::string& from, uint32_t times) {
+    auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+    EXPECT_TRUE(socket->connect("tcp://" + from + ":0;" + at).ok());
+    LinkConfig link = small_switch().link;
+    link.guid = Guid(0xC);  // no node: refused, but within the rate
+    for (uint32_t i = 0; i < times; ++i) {
+      ZmqMessage message;
+      EXPECT_TRUE(message.assign(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i)))) &&
+                  socket->send(message));
+    }
+    uint32_t answers = 0;
+    LinkRefusal last{};
+    EXPECT_TRUE(until([&] {
+      for (ZmqMessage answer; socket->receive(answer); ++answers) {
+        LinkHello hello;
+        EXPECT_EQ(decode_link_hello(answer.bytes(), hello), LinkHelloError::kNone);
+        last = hello.refusal;
+      }
+      return answers == times;
+    }));
+    return last;
+  };
+  for (int i = 2; i < 20; ++i) {
+    if (greet("127.0.0." + std::to_string(i), kHelloBurst / 4) == LinkRefusal::kRate) return;
+  }
+  FAIL() << "each address had a burst of its own";
+}
+
 /// One connection that is first a, then b: a's link ends, and b's stays in the hub's table.
 TEST_F(ZmqLink, a_connection_that_says_another_name_gives_up_its_first) {
   const std::string endpoint = "ipc://" + dir.path() + "/z";
