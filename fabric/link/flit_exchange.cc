@@ -49,6 +49,7 @@ void FlitExchange::start(Carrier& carrier, const LinkParams& params, Instant now
 
 void FlitExchange::stop() noexcept {
   sender_.stop();
+  credits_.clear_gauges();
   rx_count_ = 0;
   carrier_ = nullptr;
 }
@@ -209,7 +210,7 @@ std::span<const RxFlit> FlitExchange::receive() noexcept {
   sender_.retire();
   if (repeat_wanted_) [[unlikely]] {
     repeat_wanted_ = false;
-    sender_.repeat(now_);
+    if (!sender_.serve_repeat(now_)) fault(LinkCounter::kRepeatsExhausted);
   }
   if (rx_count_ != first) {
     counters_.add(LinkCounter::kFlitsReceived, rx_count_ - first);

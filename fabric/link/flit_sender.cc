@@ -9,7 +9,8 @@ void FlitSender::start(Carrier& carrier, bool whole_cell_flits) noexcept {
   carrier_ = &carrier;
   slots_.start(carrier);
   whole_cell_ = whole_cell_flits;
-  sent_ = acknowledged_ = counted_ = published_ = 0;
+  sent_ = acknowledged_ = counted_ = published_ = asked_at_ = 0;
+  asked_ = 0;
   retire_due_ = false;
 }
 
@@ -52,6 +53,14 @@ void FlitSender::repeat(Instant now) noexcept {
   if (unacknowledged() == 0) return;
   counters_.add(LinkCounter::kRepeatsServed);
   carrier_->resend(oldest());
+}
+
+bool FlitSender::serve_repeat(Instant now) noexcept {
+  if (asked_at_ != acknowledged_) asked_ = 0;
+  asked_at_ = acknowledged_;
+  if (++asked_ > kRepeatsServedMax) return false;
+  repeat(now);
+  return true;
 }
 
 }  // namespace weft::fabric

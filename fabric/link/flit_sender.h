@@ -88,6 +88,9 @@ class FlitSender {
   }
   /// Sends all unacknowledged flits again.
   void repeat(Instant now) noexcept;
+  /// The same for a peer that asks. False: it has asked kRepeatsServedMax times since its last new
+  /// acknowledgement.
+  [[nodiscard]] bool serve_repeat(Instant now) noexcept;
   /// Data flits sent and not yet acknowledged.
   [[nodiscard]] uint64_t unacknowledged() const noexcept { return sent_ - acknowledged_; }
   [[nodiscard]] uint64_t acknowledged() const noexcept { return acknowledged_; }
@@ -128,6 +131,8 @@ class FlitSender {
   TxSlots slots_;
   uint64_t sent_ = 0;  // data flits; also the number of the newest one
   uint64_t acknowledged_ = 0;
+  uint64_t asked_at_ = 0;  // `acknowledged_` when the peer asked for a repeat
+  uint32_t asked_ = 0;     // times it has asked since then
   bool whole_cell_ = true;
   bool retire_due_ = false;
   uint64_t counted_ = 0;                      // how many of sent_ the counter has

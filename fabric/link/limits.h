@@ -44,6 +44,10 @@ inline constexpr uint32_t kControlSlots = 8;
 /// alone never resets a link (decisions 2.25). Three repeats (P3) would reset such a link every ten thousand
 /// flits.
 inline constexpr uint32_t kFlitRepeatsMax = 16;
+/// Repeats that an end serves without an acknowledgement of something new between them. An honest peer asks
+/// at most 16 times for a flit that is lost and 16 times for a damaged one.
+/// A carrier may double its requests.
+inline constexpr uint32_t kRepeatsServedMax = 4 * kFlitRepeatsMax;
 /// Flits after which a ring publishes within a burst, so that the peer works while the burst goes on
 /// (decisions P9).
 inline constexpr uint32_t kFlitsPerPublish = 8;

@@ -48,6 +48,14 @@ void LinkCredits::refresh_gauges() noexcept {
   }
 }
 
+void LinkCredits::clear_gauges() noexcept {
+  for (CounterSet<LaneCounter>& lane : counters_) {
+    for (const LaneCounter gauge :
+         {LaneCounter::kFlitsSent, LaneCounter::kFlitsReceived, LaneCounter::kCredits, LaneCounter::kHeld})
+      lane.set(gauge, 0);
+  }
+}
+
 void LinkCredits::publish(StatsPage& page, std::string_view prefix) {
   for (size_t i = 0; i < counters_.size(); ++i)
     page.publish(fmt::format("{}.vl.{}", prefix, i), counters_[i]);

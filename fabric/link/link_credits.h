@@ -87,6 +87,8 @@ class LinkCredits {
   // ---- for operators and tests --------------------
   [[nodiscard]] const LaneCredit& lane(VirtualLane vl) const noexcept { return lanes_[vl.value()]; }
   void refresh_gauges() noexcept;
+  /// The link is down: no lane has sent, received, credit or flits held.
+  void clear_gauges() noexcept;
   /// Publishes the counters as `prefix.vl.N.NAME`.
   void publish(StatsPage& page, std::string_view prefix);
 

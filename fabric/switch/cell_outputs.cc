@@ -194,6 +194,7 @@ void CellOutputs::break_off(Port& out, VirtualLane vl) noexcept {
   if (!out.up) return;
   out.poison_lanes |= lane_bit(vl);
   waiting_.insert(out.number);
+  awake_.need(out);  // a link that rests does not publish the poison
 }
 
 void CellOutputs::give_up(Port& in, Port& out, VirtualLane vl, SwitchPortCounter reason) noexcept {

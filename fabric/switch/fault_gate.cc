@@ -117,7 +117,8 @@ bool FaultGate::keep_back(Port& in, const RxFlit& flit, const CellHead* head) no
   const bool kept = cell.held_only;
   if (cell.held != nullptr) {
     if (kept && cell.held->paced_by == 0) in.link->grant(flit.vl, 1);
-    if (faults_.add_flit(*cell.held, flit, head, ports_.now)) in.counters.add(SwitchPortCounter::kCellsPaced);
+    if (faults_.add_flit(*cell.held, flit, head, whole_cells_, ports_.now))
+      in.counters.add(SwitchPortCounter::kCellsPaced);
   }
   if (cell.corrupt && flit.tail) {
     cell.corrupt = false;

@@ -256,11 +256,11 @@ void LiveFaults::queue(uint32_t index) {
 }
 
 /// Copies the flit as the switch would send it: with the checked header and the verified CRC.
-bool LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now) {
+bool LiveFaults::add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, bool whole, Instant now) {
   const size_t at = cell.bytes.size();
   cell.bytes.insert(cell.bytes.end(), flit.payload.begin(), flit.payload.end());
   if (head != nullptr) head->store(cell.bytes.data() + at);
-  if (flit.head && flit.tail) store_be(cell.bytes.data() + cell.bytes.size() - kCrcBytes, flit.cell_crc);
+  if (whole) store_be(cell.bytes.data() + cell.bytes.size() - kCrcBytes, flit.cell_crc);
   cell.flits.push_back({static_cast<uint32_t>(flit.payload.size()), flit.cell_crc, flit.poison});
   if (!flit.tail) return false;
   if (cell.paced_by != 0) {

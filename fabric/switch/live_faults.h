@@ -93,8 +93,9 @@ class LiveFaults {
   /// `in` to `out` on this lane that wait for a rate; null when none do.
   HeldCell* begin_pace(PortNumber in, PortNumber out, VirtualLane vl);
   /// Adds a flit. The cell is queued with its last flit, so a cell that never completes delays no other.
+  /// @param whole each flit of the links is a whole cell, and `flit` has the CRC that was verified
   /// @return true if the cell is whole now and has to wait for a rate.
-  bool add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, Instant now);
+  bool add_flit(HeldCell& cell, const RxFlit& flit, const CellHead* head, bool whole, Instant now);
   /// Passes due whole cells to `send`, oldest first; `send` returns whether it could send the cell. A cell
   /// that could not be sent delays those of the same output and lane behind it, and is tried again
   /// kFaultRetry later. @return cells sent.

@@ -10,11 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/log.h"
+#include "base/rng.h"
 #include "fabric/carrier/hello_limiter.h"
 #include "fabric/carrier/unix_socket.h"
 #include "fabric/carrier/zmq_carrier.h"
@@ -26,15 +29,30 @@ namespace {
 
 constexpr int kMessagesPerPump = 64;
 constexpr Duration kZapInterval = 2ms;
+constexpr Duration kJoinLogInterval = 1s;
 
-/// The identity that a ROUTER assigns to a connection: a zero byte and four more.
+/// The identity of a connection at its ROUTER. One that the ROUTER assigns is a zero byte and four more; a
+/// peer may choose its own.
 using PeerId = uint64_t;
-PeerId read_id(std::span<const std::byte> bytes) noexcept {
-  PeerId id = bytes.size();
-  for (const std::byte byte : bytes.first(std::min<size_t>(bytes.size(), 7))) {
-    id = id << 8 | static_cast<uint8_t>(byte);
-  }
+constexpr size_t kAssignedIdBytes = 5;
+/// Empty for an identity that no ROUTER assigns.
+std::optional<PeerId> read_id(std::span<const std::byte> bytes) noexcept {
+  if (bytes.size() != kAssignedIdBytes || bytes[0] != std::byte{0}) return std::nullopt;
+  PeerId id = 0;
+  for (const std::byte byte : bytes) id = id << 8 | static_cast<uint8_t>(byte);
   return id;
+}
+
+/// libzmq counts up the identities that it assigns from a number of rand(), and ends the process when a peer
+/// has chosen the next one before. So the first number must not be known.
+void hide_identities(RandomSource& random) noexcept {
+  srandom(static_cast<unsigned>(random.next()));  // the state of rand(), too
+}
+
+/// An address as ZeroMQ writes it, v4 or v4 in v6.
+[[nodiscard]] bool is_loopback(std::string_view address) noexcept {
+  if (address.starts_with("::ffff:")) address.remove_prefix(7);
+  return address.starts_with("127.") || address == "::1";
 }
 
 class Hub;
@@ -66,29 +84,34 @@ class HubChannel final : public BurstChannel {
 class Hub final : public std::enable_shared_from_this<Hub> {
  public:
   Hub(std::unique_ptr<ZmqSocket> socket, Admission& admission, CounterSet<ZmqAcceptorCounter>& counters,
-      Duration silence, std::shared_ptr<const KnownKeys> keys)
+      Duration silence, std::shared_ptr<const KnownKeys> keys, bool own_user_only)
       : socket_(std::move(socket)),
         admission_(admission),
         counters_(counters),
         silence_(silence),
-        keys_(std::move(keys)) {}
+        keys_(std::move(keys)),
+        takeover_(keys_ != nullptr || own_user_only ? Takeover::kAllow : Takeover::kRefuse) {}
 
+  /// Takes kMessagesPerPump messages, or as many parts of one that has more than two.
   int pump(Instant now) noexcept {
     int work = 0;
     for (; work < kMessagesPerPump; ++work) {
+      if (skips_) {
+        ZmqMessage surplus;
+        if (!socket_->receive(surplus)) break;
+        skips_ = surplus.more();
+        continue;
+      }
       ZmqMessage id;
       ZmqMessage body;
       if (!socket_->receive(id)) break;
-      bool whole = id.more() && socket_->receive(body);
-      for (bool more = body.more(); more;) {
-        ZmqMessage extra;
-        whole = false;
-        more = socket_->receive(extra) && extra.more();
-      }
-      if (whole) {
-        take(id, body, now);
+      const std::optional<PeerId> key = read_id(id.bytes());
+      const bool whole = id.more() && socket_->receive(body) && !body.more();
+      if (key && whole) {
+        take(id, *key, body, now);
       } else {
-        counters_.add(ZmqAcceptorCounter::kMalformed);
+        skips_ = body.more();
+        refuse(key);
       }
     }
     return work;
@@ -116,8 +139,15 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     LinkEngine* engine = nullptr;
   };
 
-  void take(ZmqMessage& id, ZmqMessage& body, Instant now) noexcept {
-    const PeerId key = read_id(id.bytes());
+  /// A message of more parts than two, or of a connection with an identity of its own. No endnode of ours
+  /// sends it: the link of this connection ends.
+  void refuse(const std::optional<PeerId>& key) noexcept {
+    counters_.add(ZmqAcceptorCounter::kMalformed);
+    const auto peer = key ? peers_.find(*key) : peers_.end();
+    if (peer != peers_.end()) peer->second.engine->take_down();
+  }
+
+  void take(ZmqMessage& id, PeerId key, ZmqMessage& body, Instant now) noexcept {
     LinkHello hello;
     if (decode_link_hello(body.bytes(), hello) == LinkHelloError::kNone) {
       greet(id, key, body, hello, now);
@@ -145,10 +175,12 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     return node != nullptr && name == node->name;
   }
 
-  /// Name of this connection's key; without CURVE its address, behind an "@" that no key name has.
+  /// Name of this connection's key; without CURVE its address, behind an "@" that no key name has. A user of
+  /// this machine has all loopback addresses, so they are one.
   [[nodiscard]] std::string owner_of(const ZmqMessage& body) const {
-    return keys_ != nullptr ? std::string(body.property("User-Id"))
-                            : fmt::format("@{}", body.property("Peer-Address"));
+    if (keys_ != nullptr) return std::string(body.property("User-Id"));
+    const std::string_view address = body.property("Peer-Address");
+    return is_loopback(address) ? "@loopback" : fmt::format("@{}", address);
   }
 
   void greet(ZmqMessage& id, PeerId key, const ZmqMessage& body, const LinkHello& hello,
@@ -164,7 +196,9 @@ class Hub final : public std::enable_shared_from_this<Hub> {
       reason = LinkRefusal::kNotAllowed;
       admission_.counters().add(AdmissionCounter::kRefusedNotAllowed);
     } else {
-      reason = admission_.admit(hello, {owner, owner}, Takeover::kAllow, now, link);
+      // The endnode of this connection begins anew.
+      if (const auto own = peers_.find(key); own != peers_.end()) own->second.engine->take_down();
+      reason = admission_.admit(hello, {owner, owner}, takeover_, now, link);
     }
     const LinkHello answer = reason == LinkRefusal::kNone ? link.welcome : admission_.refusal(hello, reason);
     if (reason == LinkRefusal::kNone) {
@@ -181,8 +215,6 @@ class Hub final : public std::enable_shared_from_this<Hub> {
 
   void bring_up(ZmqMessage& id, PeerId key, const LinkHello& hello, const AdmittedLink& link,
                 Instant now) noexcept {
-    // A connection that sends HELLO again serves only the new incarnation, whatever identity it names now.
-    if (const auto before = peers_.find(key); before != peers_.end()) before->second.engine->take_down();
     link.engine->take_down();  // its carrier is removed from its hub's table
     auto channel = std::make_shared<HubChannel>(shared_from_this(), id.share(), key);
     const HubChannel* const mine = channel.get();
@@ -191,6 +223,9 @@ class Hub final : public std::enable_shared_from_this<Hub> {
     peers_[key] = {mine, carrier.get(), link.engine};
     link.engine->bring_up(std::move(carrier), link.params, now);
     link.engine->expect_bell();
+    // An endnode may join again a hundred times in a second.
+    LogLimiter& joins = join_logs_.try_emplace(link.params.switch_port, kJoinLogInterval).first->second;
+    if (!joins.allow(now)) return;
     log(LogLevel::kInfo, "port {}: lid {} guid {:016x} joined over ZeroMQ", link.params.switch_port,
         link.params.lid.value(), link.params.peer_guid.value());
   }
@@ -200,9 +235,12 @@ class Hub final : public std::enable_shared_from_this<Hub> {
   CounterSet<ZmqAcceptorCounter>& counters_;
   Duration silence_;
   std::shared_ptr<const KnownKeys> keys_;  // null without CURVE
+  Takeover takeover_;  // where nothing proves who an endnode is, it takes no link from another that is up
   std::unordered_map<PeerId, Peer> peers_;
+  bool skips_ = false;  // the next part belongs to a message that was refused
   HelloLimiter limiter_;
   LogLimiter log_limiter_{std::chrono::seconds(1)};
+  std::unordered_map<uint32_t, LogLimiter> join_logs_;  // by port
 };
 
 /// A closed connection never comes back under its old identity, so the link need not wait for the silence
@@ -245,7 +283,8 @@ class ZmqAcceptorImpl final : public ZmqAcceptor {
       if (!socket) return socket.error();
       if (Status done = prepare(**socket, endpoint, silence, config); !done) return done;
       if (endpoint.starts_with(kIpc)) paths_.push_back(endpoint.substr(kIpc.size()));
-      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, silence, keys));
+      hubs_.push_back(std::make_shared<Hub>(std::move(*socket), admission, counters_, silence, keys,
+                                            endpoint.starts_with(kIpc)));
     }
     return {};
   }
@@ -319,6 +358,8 @@ Result<std::unique_ptr<ZmqAcceptor>> ZmqAcceptor::create(const ZmqAcceptorConfig
   if (Status good = check_endpoints(config.endpoints, !config.keys.secret_key.empty()); !good) {
     return good.error();
   }
+  SystemRandom random;
+  hide_identities(random);
   Result<std::shared_ptr<ZmqContext>> context = ZmqContext::create();
   if (!context) return context.error();
   auto acceptor = std::make_unique<ZmqAcceptorImpl>(*context);

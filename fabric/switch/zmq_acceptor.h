@@ -1,6 +1,6 @@
 // fabric/switch/zmq_acceptor.h -- the switch's side of ZeroMQ links: one ROUTER per endpoint serves all nodes
-// that connect there (decisions 2.10). A connection is known by the identity that the ROUTER assigns, never
-// by one that the peer chose.
+// that connect there (decisions 2.10). A connection is known by the identity that the ROUTER assigns. What
+// comes under an identity of another form, which the peer has chosen, is refused.
 #pragma once
 
 #include <memory>

@@ -293,7 +293,8 @@ bool FifoReceiver::read_header() noexcept {
 }
 
 FifoTake FifoReceiver::take(FifoRecord& out) noexcept {
-  while (!holds_) {
+  for (uint64_t left = slots_ / 2; !holds_; --left) {
+    if (left == 0) return FifoTake::kEmpty;  // half a FIFO of void slots: others are served first (waits())
     if (broken_) return FifoTake::kBroken;
     if (head_seen_ == tail_ && !arrived()) return broken_ ? FifoTake::kBroken : FifoTake::kEmpty;
     if (!read_header()) {

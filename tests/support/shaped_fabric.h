@@ -1,5 +1,6 @@
 // tests/support/shaped_fabric.h -- three nodes on one switch, whatever the flits are: cells of one flit, of
-// several, and of several that pass before their cell is whole. Node 0 sends numbered cells.
+// several, and of several that pass before their cell is whole. Node 0 sends numbered cells, long and short
+// ones in turn: in small flits a short cell is one flit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ class ShapedFabric : public ::testing::TestWithParam<Shape> {
       cell.dlid = Lid(static_cast<uint16_t>(to + 1));
       cell.vl = VirtualLane(static_cast<uint8_t>(lane));
       cell.number = next_;
-      cell.payload_bytes = 200;
+      cell.payload_bytes = next_ % 2 == 0 ? 200 : 40;
       if (fabric_.send(0, cell)) {
         ++sent;
         ++next_;

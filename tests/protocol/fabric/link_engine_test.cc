@@ -1,9 +1,11 @@
 // The link engine with flits written by hand, which are past, expected, future or malformed.
 #include <gtest/gtest.h>
 
+#include "base/stats_page.h"
 #include "tests/support/reason_table.h"
 #include "tests/support/requirement.h"
 #include "tests/support/script_carrier.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
@@ -377,6 +379,26 @@ TEST_F(Engine, acknowledgement_retires_and_repeat_request_resends_from_the_gap) 
   EXPECT_EQ(engine.unacknowledged(), 2U);
 }
 
+/// Each repeat sends a whole window, so a peer must not have as many as it likes.
+TEST_F(Engine, a_peer_that_asks_for_repeats_and_acknowledges_nothing_loses_its_link) {
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(send());
+  engine.flush(now);
+  const auto ask = [&](uint32_t times, uint16_t acknowledged) {
+    for (uint32_t i = 0; i < times; ++i) {
+      carrier->arrive(control({.kind = FlitKind::kRepeat, .acknowledged = acknowledged}));
+      receive();
+      engine.poll(now);
+    }
+  };
+  ask(kRepeatsServedMax, 0);
+  ask(kRepeatsServedMax, 1);
+  EXPECT_EQ(engine.state(), LinkState::kUp) << "something new was acknowledged between them";
+  EXPECT_EQ(count(LinkCounter::kRepeatsServed), 2 * kRepeatsServedMax);
+  ask(1, 1);
+  EXPECT_NE(engine.state(), LinkState::kUp);
+  EXPECT_EQ(count(LinkCounter::kRepeatsExhausted), 1U);
+}
+
 TEST_F(Engine, credit_is_absolute_so_late_and_repeated_updates_do_no_harm) {
   covers("SAN-FLIT-02");
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(send());
@@ -388,6 +410,29 @@ TEST_F(Engine, credit_is_absolute_so_late_and_repeated_updates_do_no_harm) {
   }
   EXPECT_EQ(engine.credits(VirtualLane(0)), 5U);
   EXPECT_EQ(engine.credits(VirtualLane(1)), 8U);
+}
+
+/// `weft stat` would take the credit of a dead link for that of a peer that does not read.
+TEST_F(Engine, the_lanes_of_a_link_that_is_down_have_nothing) {
+  const TempDir dir;
+  const std::string path = dir.path() + "/page";
+  StatsPage page = std::move(StatsPage::create(path).value());
+  engine.publish(page, "link");
+  const auto lane = [&](std::string_view gauge) {
+    const auto entries = read_stats_page(path).value();
+    for (const auto& [name, value] : entries)
+      if (name == "link.vl.0." + std::string(gauge)) return value;
+    return UINT64_MAX;
+  };
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(send());
+  engine.flush(now);
+  now += 20ms;
+  engine.poll(now);
+  EXPECT_EQ(lane("flits_sent"), 8U);
+  engine.take_down();
+  engine.poll(now);
+  for (const char* gauge : {"flits_sent", "flits_received", "credits", "held"})
+    EXPECT_EQ(lane(gauge), 0U) << gauge;
 }
 
 TEST_F(Engine, lane_15_has_numbers_but_no_credit) {

@@ -343,6 +343,20 @@ TEST(SwitchPoison, the_rest_of_a_cell_never_follows_to_the_next_link_of_its_outp
   fabric.expect_conserved();
 }
 
+/// The next hop waits for the rest of the cell until it hears of its end.
+TEST(SwitchPoison, is_told_by_a_link_that_rests) {
+  TestFabricConfig config = robust_fabric(2, 96);
+  config.switching.link.cut_through = true;
+  config.switching.links_awake = 0;
+  TestFabric fabric(config);
+  begin_cell(fabric);
+  fabric.run(10, 1ms);
+  ASSERT_TRUE(fabric.fabric->links_rest());
+  fabric.cable(0).unplug();
+  fabric.run(20);
+  EXPECT_EQ(fabric.nodes[1]->counters().get(CellPortCounter::kPoisoned), 1U);
+}
+
 /// Its first flit waits behind the open cell of another sender.
 TEST(SwitchPoison, a_cell_whose_sender_dies_before_its_turn_comes_leaves_the_turn_to_the_next) {
   TestFabricConfig config = robust_fabric(4, 96);

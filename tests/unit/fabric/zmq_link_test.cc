@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -256,6 +257,61 @@ TEST_F(ZmqLink, curve_binds_a_key_to_a_node) {
   exchange(port_a, 100);
 }
 
+/// Any user of the machine can name the GUID of a node there.
+TEST_F(ZmqLink, without_keys_no_connection_takes_the_port_of_a_node_that_is_up) {
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
+  listen(endpoint);
+  auto a = join(endpoint, 0xA);
+  auto port_a = std::make_unique<LinkCellPort>(a->link());
+  ports = {port_a.get()};
+  ASSERT_TRUE(until([&] { return port_a->up(); }));
+  const auto intruder = join(endpoint, 0xA);
+  LinkCellPort port_intruder(intruder->link());
+  ports.push_back(&port_intruder);
+  ASSERT_TRUE(until([&] { return admission->counters().get(AdmissionCounter::kRefusedLidTaken) != 0; }));
+  EXPECT_TRUE(port_a->up());
+  EXPECT_EQ(a->link().incarnation(), 1U);
+  EXPECT_FALSE(port_intruder.up());
+  ports = {&port_intruder};
+  port_a.reset();
+  a.reset();
+  EXPECT_TRUE(until([&] { return port_intruder.up(); }))
+      << "the node itself, say, that has been started again";
+}
+
+/// A user of the machine has as many of them as he likes.
+TEST_F(ZmqLink, all_loopback_addresses_are_one_origin) {
+  const std::string at = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
+  listen("tcp://" + at);
+  const auto context = ZmqContext::create().value();
+  const auto greet = [&](const std::string& from, uint32_t times) {
+    auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+    EXPECT_TRUE(socket->connect("tcp://" + from + ":0;" + at).ok());
+    LinkConfig link = small_switch().link;
+    link.guid = Guid(0xC);  // no node: refused, but within the rate
+    for (uint32_t i = 0; i < times; ++i) {
+      ZmqMessage message;
+      EXPECT_TRUE(message.assign(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | i)))) &&
+                  socket->send(message));
+    }
+    uint32_t answers = 0;
+    LinkRefusal last{};
+    EXPECT_TRUE(until([&] {
+      for (ZmqMessage answer; socket->receive(answer); ++answers) {
+        LinkHello hello;
+        EXPECT_EQ(decode_link_hello(answer.bytes(), hello), LinkHelloError::kNone);
+        last = hello.refusal;
+      }
+      return answers == times;
+    }));
+    return last;
+  };
+  for (int i = 2; i < 20; ++i) {
+    if (greet("127.0.0." + std::to_string(i), kHelloBurst / 4) == LinkRefusal::kRate) return;
+  }
+  FAIL() << "each address had a burst of its own";
+}
+
 /// One connection that is first a, then b: a's link ends, and b's stays in the hub's table.
 TEST_F(ZmqLink, a_connection_that_says_another_name_gives_up_its_first) {
   const std::string endpoint = "ipc://" + dir.path() + "/z";
@@ -317,6 +373,62 @@ TEST_F(ZmqLink, unknown_connections_stale_bursts_and_floods_of_hellos_are_counte
   }));
   socket.reset();  // gone, and its link still has something to say
   EXPECT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kSendsRefused) != 0; }));
+}
+
+/// ZeroMQ limits neither the parts of a message nor, by its high-water mark, what they take.
+TEST_F(ZmqLink, a_message_of_many_parts_costs_a_turn_no_more_than_others_and_ends_its_link) {
+  constexpr uint32_t kParts = 10'000;
+  constexpr int kMostPerTurn = 64;
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto context = ZmqContext::create().value();
+  auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ASSERT_TRUE(socket->connect(endpoint).ok());
+  const auto send = [&](std::span<const std::byte> bytes, bool more = false) {
+    ZmqMessage message;
+    ASSERT_TRUE(message.assign(bytes) && socket->send(message, more));
+  };
+  LinkConfig link = small_switch().link;
+  link.guid = Guid(0xA);
+  send(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | 1))));
+  ASSERT_TRUE(until([&] { return fabric->port(1).link->state() == LinkState::kUp; }));
+  for (uint32_t part = 1; part < kParts; ++part) send({}, true);
+  send({});
+  const std::array<std::byte, 24> burst{};
+  send(burst);
+  ASSERT_TRUE(until([&] {
+    EXPECT_LE(acceptor->poll(clock.now()), kMostPerTurn);
+    return acceptor->counters().get(ZmqAcceptorCounter::kUnknownPeer) == 1;
+  })) << "the next message is taken as ever";
+  EXPECT_EQ(acceptor->counters().get(ZmqAcceptorCounter::kMalformed), 1U);
+  EXPECT_NE(fabric->port(1).link->state(), LinkState::kUp);
+}
+
+TEST_F(ZmqLink, a_connection_that_chooses_its_identity_does_not_join) {
+  const std::string endpoint = "ipc://" + dir.path() + "/z";
+  listen(endpoint);
+  const auto context = ZmqContext::create().value();
+  auto socket = std::move(ZmqSocket::create(context, ZMQ_DEALER).value());
+  ASSERT_TRUE(socket->set(ZMQ_ROUTING_ID, std::string("chosen")).ok());
+  ASSERT_TRUE(socket->connect(endpoint).ok());
+  LinkConfig link = small_switch().link;
+  link.guid = Guid(0xA);
+  ZmqMessage message;
+  ASSERT_TRUE(message.assign(bytes_of(encode_link_hello(make_hello(link, kZmqNonceBit | 1)))) &&
+              socket->send(message));
+  ASSERT_TRUE(until([&] { return acceptor->counters().get(ZmqAcceptorCounter::kMalformed) == 1; }));
+  EXPECT_NE(fabric->port(1).link->state(), LinkState::kUp);
+}
+
+/// libzmq takes the first identity that it assigns from rand(), and aborts when a peer has chosen the next.
+TEST_F(ZmqLink, no_peer_knows_the_identities_that_will_be_assigned) {
+  std::array<int, 2> next{};
+  for (size_t i = 0; i < 2; ++i) {
+    std::srand(1);
+    listen("ipc://" + dir.path() + "/" + std::to_string(i));
+    next[i] = std::rand();  // NOLINT(concurrency-mt-unsafe): ZeroMQ draws in this thread
+  }
+  EXPECT_NE(next[0], next[1]);
 }
 
 TEST_F(ZmqLink, an_ipc_endpoint_needs_a_private_directory) {

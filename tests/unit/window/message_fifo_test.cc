@@ -490,6 +490,21 @@ TEST_F(MessageFifo, a_length_or_sequence_that_cannot_be_breaks_the_receiver) {
   }
 }
 
+/// A peer may write them as fast as they are skipped.
+TEST_F(MessageFifo, void_slots_do_not_keep_the_receiver_from_others) {
+  for (uint64_t position = 0; position < 4; ++position) {
+    const auto nothing = encode_slot({0, 0, 0}, position);
+    std::memcpy(slot(position), nothing.data(), nothing.size());
+  }
+  store_window_word(control(kFifoHeadAt), 4);
+  FifoRecord record;
+  EXPECT_EQ(receiver.take(record), FifoTake::kEmpty);
+  EXPECT_TRUE(receiver.waits()) << "half of them were skipped";
+  EXPECT_EQ(receiver.take(record), FifoTake::kEmpty);
+  EXPECT_FALSE(receiver.waits());
+  static_cast<void>(receiver.release());
+}
+
 TEST_F(MessageFifo, a_record_is_made_in_its_slot) {
   for (uint64_t i = 0; i < 4; ++i) {
     const std::span<std::byte> room = sender.slot();
