@@ -124,13 +124,13 @@ class ChannelAdapter {
   /// group's LID with its Gid, also those of this adapter. A member cannot be destroyed.
   Refusable<> attach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
   Refusable<> detach_mcast(QueuePair& qp, const Gid& gid, Lid lid);
-  /// Removes it from all its groups.
-  void leave_groups(QueuePair& qp) noexcept;
-  /// This RAW QP gets the IPv6 datagrams of an upper-level protocol for `address`, which come as raw frames
-  /// for kQpnByProtocol (SAN-XPORT-16). Datagrams without a registered QP are dropped. A registered QP cannot
-  /// be destroyed.
+  /// This RAW QP gets the IPv6 datagrams of an upper-level protocol for `address`, which come to its port as
+  /// raw frames for kQpnByProtocol (SAN-XPORT-16). Datagrams without a registered QP are dropped. A
+  /// registered QP cannot be destroyed.
   Refusable<> register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
   Refusable<> unregister_protocol(QueuePair& qp, uint8_t next_header, const Gid& address);
+  /// Removes it from all its groups, and ends its registrations for protocols.
+  void leave_groups_and_protocols(QueuePair& qp) noexcept;
   /// Makes an address handle for datagram QPs of `pd`; refused when an attribute is out of range.
   Refusable<AddressHandle> make_ah(PdId pd, const AhAttr& attr);
 

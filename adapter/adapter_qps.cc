@@ -149,7 +149,7 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory* memory) {
   if (qp->owner != &engine)
     return Refusal{Reason::kForeignObject, "destroy_qp: the QP belongs to another adapter"};
   if (qp->row->takes_raw_frames && parts_->protocols.has(*qp))
-    return Refusal{Reason::kBusy, "destroy_qp: the QP is registered for a protocol"};
+    return Refusal{Reason::kBusy, "destroy_qp: the QP is registered for a protocol; unregister it first"};
   if (qp->row->joins_groups && engine.groups.has(*qp))
     return Refusal{Reason::kBusy, "destroy_qp: the QP is member of a multicast group; detach it first"};
   qp->service->say_last_words(*qp);
@@ -194,18 +194,15 @@ Refusable<> ChannelAdapter::detach_mcast(QueuePair& qp, const Gid& gid, Lid lid)
   return {};
 }
 
-void ChannelAdapter::leave_groups(QueuePair& qp) noexcept {
-  parts_->engine.groups.leave(qp);
-}
-
 Refusable<> ChannelAdapter::register_protocol(QueuePair& qp, uint8_t next_header, const Gid& address) {
   parts_->engine.count(AdapterCounter::kAgentCalls);
   if (qp.owner != &parts_->engine || !qp.row->takes_raw_frames)
     return Refusal{Reason::kNotOfService, "register_protocol: only RAW QPs of this adapter take raw frames"};
-  if (!parts_->protocols.add({qp.port, next_header, address}, qp))
-    return Refusal{
-        Reason::kTaken,
-        "register_protocol: another QP has the protocol, or all AdapterLimits::raw_protocols are in use"};
+  const Reason added = parts_->protocols.add({qp.port, next_header, address}, qp);
+  if (added == Reason::kTaken)
+    return Refusal{added, "register_protocol: another QP has this protocol of the address"};
+  if (added == Reason::kTableFull)
+    return Refusal{added, "register_protocol: no more registrations; raise AdapterLimits::raw_protocols"};
   return {};
 }
 
@@ -214,6 +211,11 @@ Refusable<> ChannelAdapter::unregister_protocol(QueuePair& qp, uint8_t next_head
   if (!parts_->protocols.remove({qp.port, next_header, address}, qp))
     return Refusal{Reason::kNotMember, "unregister_protocol: the QP is not registered for it"};
   return {};
+}
+
+void ChannelAdapter::leave_groups_and_protocols(QueuePair& qp) noexcept {
+  parts_->engine.groups.leave(qp);
+  parts_->protocols.leave(qp);
 }
 
 const QpConfig& ChannelAdapter::config(const QueuePair& qp) const noexcept {

@@ -153,6 +153,25 @@ Made<MemoryRegion> Context::reg_mr(ProtectionDomain& pd, std::span<std::byte> me
       pd);
 }
 
+Made<MemoryRegion> Context::reg_pages(ProtectionDomain& pd, const adapter::PageList& pages,
+                                      adapter::Access access, const adapter::RegisterOptions& options) {
+  auto table = adapter::AddressTable::make(pages);  // allocated outside the lock
+  if (!table) return table.error();
+  const auto take = [&](auto&) {
+    return core().adapter.memory().regions.reg_pages(pd.id(), std::move(*table), access, options);
+  };
+  return make<MemoryRegion>({&pd}, take, pd);
+}
+
+Made<MemoryRegion> Context::share_mr(ProtectionDomain& pd, const MemoryRegion& existing,
+                                     adapter::Access access, const adapter::RegisterOptions& options) {
+  if (&existing.context().core() != &core()) return Refusal(Reason::kForeignObject);
+  const auto take = [&](auto&) {
+    return core().adapter.memory().regions.share_mr(pd.id(), existing.region().lkey, access, options);
+  };
+  return make<MemoryRegion>({&pd}, take, pd);
+}
+
 Made<MemoryRegion> Context::reg_addresses(ProtectionDomain& pd, adapter::AddressKind kind, uint64_t address,
                                           uint64_t length, adapter::Access access,
                                           const adapter::RegisterOptions& options) {

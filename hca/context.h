@@ -39,6 +39,23 @@ class Context final : public ContextBase {
   [[nodiscard]] Made<MemoryRegion> reg_mr(ProtectionDomain& pd, std::span<std::byte> memory,
                                           adapter::Access access,
                                           const adapter::RegisterOptions& options = {});
+  /// A region made of pages of memory in any order, which peers and requests address as one range from 0 on,
+  /// or from `options.base_addr` (TPT-ATT-01..04). The list is copied; the pages must outlive the
+  /// registration. Costs 8 bytes per page. kBadSize: `page_bytes` is no power of two from kPageBytesMin to
+  /// kPageBytesMax. kBadRange: no bytes, an offset beyond the first page, a null page, or a number of pages
+  /// that does not fit. Other answers as for reg_mr().
+  [[nodiscard]] Made<MemoryRegion> reg_pages(ProtectionDomain& pd, const adapter::PageList& pages,
+                                             adapter::Access access,
+                                             const adapter::RegisterOptions& options = {});
+  /// Another region over the memory of `existing`, a registered region of any context of this device: a new
+  /// entry with keys of its own, in another domain if the caller likes, and no new page table (TPT-REG-08).
+  /// The two regions end in any order; the memory must outlive both. First address: as for a new region of
+  /// this memory, not that of `existing`. kForeignObject: a region of another device. kNoSuchKey: a
+  /// reserved region that is not registered. kBadRights: a local right that `existing` has not. kConfined:
+  /// one of two different domains is a user process's.
+  [[nodiscard]] Made<MemoryRegion> share_mr(ProtectionDomain& pd, const MemoryRegion& existing,
+                                            adapter::Access access,
+                                            const adapter::RegisterOptions& options = {});
   /// A region over addresses of the domain's process (Spaces::assign()). Peers and requests use the
   /// process's own addresses unless the options say otherwise. kMissingObject: there is no memory manager.
   /// kConfined: the process's mode does not allow this kind of address. kBadRange: its segments do not

@@ -20,7 +20,7 @@ Answer ProtectionDomain::release() noexcept {
 }
 
 Answer MemoryRegion::release() noexcept {
-  if (const auto ended = core().adapter.memory().regions.dereg_mr(region_.lkey); !ended)
+  if (const auto ended = core().adapter.memory().regions.dereg_mr(region_.lkey, &ended_); !ended)
     return reason_of(ended);
   --pd_->refs.users;
   return Answer::kOk;
@@ -35,10 +35,12 @@ Answer MemoryRegion::rereg(const adapter::RegionChange& given, ProtectionDomain*
 
 Answer MemoryRegion::rereg_now(const adapter::RegionChange& given, ProtectionDomain* pd) {
   DeviceCore& device = core();
+  std::unique_ptr<adapter::Translation> unused;  // freed without the lock
   const HoldToMake hold(device);
   adapter::RegionChange change = given;
   if (pd != nullptr) change.pd = pd->id();
-  Refusable<adapter::MemoryRegion> renewed = device.adapter.memory().regions.rereg_mr(region_.lkey, change);
+  Refusable<adapter::MemoryRegion> renewed =
+      device.adapter.memory().regions.rereg_mr(region_.lkey, change, &unused);
   if (!renewed) return reason_of(renewed);
   region_ = *renewed;
   if (pd == nullptr) return Answer::kOk;

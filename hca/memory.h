@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "adapter/adapter.h"
@@ -60,6 +61,7 @@ class MemoryRegion final : public Object {
   ProtectionDomain* pd_;
   adapter::MemoryRegion region_{};
   uint64_t staged_addr_ = 0;
+  std::unique_ptr<adapter::Translation> ended_;  // set by release(); freed without the lock
 };
 
 /// A key that bind requests tie to a memory range. Any thread; key() of a type 1 window must not be called

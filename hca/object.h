@@ -84,7 +84,7 @@ class Object {
  private:
   friend class Context;
   /// The context is closing: undoes what the program began with this object and did not undo (multicast
-  /// memberships).
+  /// memberships, registrations for protocols).
   virtual void abandon() noexcept {}
   /// Frees the adapter's part of the object and drops its waiting notifications. Nothing has changed unless
   /// kOk. kAgain: a peer moves data of the region; see pause_for_transfer().

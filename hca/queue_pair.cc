@@ -188,8 +188,20 @@ Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
   return reason_of(core().adapter.detach_mcast(*pair_, gid, lid));
 }
 
+Answer Qp::register_protocol(uint8_t next_header, const Gid& address) noexcept {
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  return reason_of(core().adapter.register_protocol(*pair_, next_header, address));
+}
+
+Answer Qp::unregister_protocol(uint8_t next_header, const Gid& address) noexcept {
+  if (core().forked()) return Answer::kForked;
+  const Hold hold(core());
+  return reason_of(core().adapter.unregister_protocol(*pair_, next_header, address));
+}
+
 void Qp::abandon() noexcept {
-  core().adapter.leave_groups(*pair_);
+  core().adapter.leave_groups_and_protocols(*pair_);
 }
 
 /// Removes this handle from its target. Events of the target then go to the first remaining handle.

@@ -92,6 +92,18 @@ class Qp final : public Object {
   /// kNotMember: (detach) no member. kTableFull: AdapterLimits::multicast_members is reached.
   [[nodiscard]] Answer attach_mcast(const Gid& gid, Lid lid) noexcept;
   [[nodiscard]] Answer detach_mcast(const Gid& gid, Lid lid) noexcept;
+  /// Gives this RAW QP the IPv6 packets of one protocol for one address, until unregister_protocol(): those
+  /// that come to the QP's port as raw frames for kQpnByProtocol (SAN-XPORT-16). With QpConfig::raw_ipv6 a
+  /// receive has the whole packet (SAN-XPORT-15). The adapter drops packets for which no QP has registered.
+  /// Register after INIT, which sets the port: a registered QP keeps its port, and destroying it answers
+  /// kBusy. Registering twice is registering once.
+  /// @param next_header  protocol number of the packet's first header behind the IPv6 header: 6 is TCP
+  /// @param address  destination of the packets; need not be an address of the port
+  /// @return kNotOfService: no RAW QP; kTaken: another QP has the protocol of this address and port;
+  ///         kTableFull: AdapterLimits::raw_protocols is reached; kNotMember: (unregister) not registered.
+  ///         Nothing has changed unless kOk.
+  [[nodiscard]] Answer register_protocol(uint8_t next_header, const Gid& address) noexcept;
+  [[nodiscard]] Answer unregister_protocol(uint8_t next_header, const Gid& address) noexcept;
 
  private:
   friend class Context;

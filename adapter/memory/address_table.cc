@@ -41,7 +41,8 @@ Refusable<std::unique_ptr<AddressTable>> AddressTable::make(const PageList& list
 AddressTable::AddressTable(Passed /*passed*/, const PageList& list)
     : control_(control_for(list)),
       shift_(static_cast<uint8_t>(std::countr_zero(list.page_bytes))),
-      first_offset_(list.first_offset) {
+      first_offset_(list.first_offset),
+      length_(list.length) {
   entries_.reserve(list.pages.size());
   for (std::byte* page : list.pages) entries_.push_back(reinterpret_cast<uintptr_t>(page));
   for (auto levels = static_cast<uint32_t>(control_); levels > 0; --levels) entries_ = make_lists(entries_);

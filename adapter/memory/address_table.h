@@ -43,6 +43,8 @@ class AddressTable final : public Translation {
     return AccessFault::kNone;  // make() has checked that every page has an address
   }
   [[nodiscard]] AttInfo info() const noexcept override;
+  /// Bytes of the region.
+  [[nodiscard]] uint64_t length() const noexcept { return length_; }
 
  private:
   using List = std::vector<uint64_t>;
@@ -54,6 +56,7 @@ class AddressTable final : public Translation {
   AttControl control_;
   uint8_t shift_;
   uint64_t first_offset_;
+  uint64_t length_;
   List entries_;             // the entries that the ATT pointer points to
   std::vector<List> lists_;  // the lists of both lower levels
 };

@@ -160,20 +160,25 @@ Refusable<MemoryRegion> Regions::reg_translated(PdId pd, std::unique_ptr<Transla
 Refusable<MemoryRegion> Regions::add_translated(PdId pd, std::unique_ptr<Translation> translation,
                                                 uint64_t length, Access access,
                                                 const RegisterOptions& options) {
-  RegionPlan plan{
-      .pd = pd, .backing = {.translation = translation.get()}, .length = length, .access = access};
-  plan.address_from(options);
-  Refusable<MemoryRegion> result = add_region(plan);
-  if (result.ok()) static_cast<void>(translation.release());  // the region owns it now
+  Refusable<MemoryRegion> result = add_over(pd, *translation, length, access, options);
+  if (result.ok()) static_cast<void>(translation.release());
   return result;
 }
 
-Refusable<MemoryRegion> Regions::reg_pages(PdId pd, const PageList& pages, Access access,
+Refusable<MemoryRegion> Regions::add_over(PdId pd, Translation& translation, uint64_t length, Access access,
+                                          const RegisterOptions& options) {
+  RegionPlan plan{.pd = pd, .backing = {.translation = &translation}, .length = length, .access = access};
+  plan.address_from(options);
+  return add_region(plan);
+}
+
+Refusable<MemoryRegion> Regions::reg_pages(PdId pd, std::unique_ptr<AddressTable>&& table, Access access,
                                            const RegisterOptions& options) {
+  computer_.note_call();
   if (computer_.is_confined(pd)) return Refusal{Reason::kConfined, kConfined};
-  Refusable<std::unique_ptr<AddressTable>> table = AddressTable::make(pages);
-  if (!table.ok()) return table.error();
-  return reg_translated(pd, std::move(table).value(), pages.length, access, options);
+  Refusable<MemoryRegion> result = add_over(pd, *table, table->length(), access, options);
+  if (result.ok()) static_cast<void>(table.release());
+  return result;
 }
 
 Refusable<MemoryRegion> Regions::share_mr(PdId pd, Lkey existing, Access access,
@@ -193,7 +198,8 @@ Refusable<MemoryRegion> Regions::share_mr(PdId pd, Lkey existing, Access access,
   return add_region(plan);
 }
 
-Refusable<MemoryRegion> Regions::rereg_mr(Lkey lkey, const RegionChange& change) {
+Refusable<MemoryRegion> Regions::rereg_mr(Lkey lkey, const RegionChange& change,
+                                          std::unique_ptr<Translation>* ended) {
   computer_.note_call();
   uint32_t index = 0;
   TableEntry* region = find(lkey, index);
@@ -233,7 +239,8 @@ Refusable<MemoryRegion> Regions::rereg_mr(Lkey lkey, const RegionChange& change)
   entries_.move_to(plan.pd, index);
   if (with_window) entries_.move_to(plan.pd, region->implicit);
   entries_.hold(plan.backing);
-  entries_.drop(region->backing);
+  std::unique_ptr<Translation> unused = entries_.drop(region->backing);
+  if (ended != nullptr) *ended = std::move(unused);
   if (!plan.same_bytes) entries_.renew(index);
   if (with_window && had_window) entries_.renew(region->implicit);
   open_region(index, plan);
@@ -328,7 +335,7 @@ void Regions::limit_page_entries(uint64_t most) noexcept {
   entries_.limit_page_entries(most);
 }
 
-Refusable<> Regions::dereg_mr(Lkey lkey) {
+Refusable<> Regions::dereg_mr(Lkey lkey, std::unique_ptr<Translation>* ended) {
   computer_.note_call();
   uint32_t index = 0;
   const TableEntry* region = find(lkey, index);
@@ -336,15 +343,16 @@ Refusable<> Regions::dereg_mr(Lkey lkey) {
   if (region->has_windows())
     return Refusal{Reason::kBusy, "dereg_mr: windows are bound to the region; unbind them first"};
   if (!may_end(index)) return Refusal{Reason::kAgain, kMoving};
-  end_region(index);
+  std::unique_ptr<Translation> unused = end_region(index);
+  if (ended != nullptr) *ended = std::move(unused);
   return {};
 }
 
-void Regions::end_region(uint32_t index) noexcept {
+std::unique_ptr<Translation> Regions::end_region(uint32_t index) noexcept {
   computer_.end_grants();
   const uint32_t window = entries_.at(index).implicit;
   if (window != kNoEntry) entries_.release(window);
-  entries_.release(index);
+  return entries_.release(index);
 }
 
 AccessFault Regions::invalidate_region(PdId pd, Lkey key) noexcept {

@@ -76,8 +76,10 @@ class Regions {
   /// (SAN-LMP-01).
   Refusable<MemoryRegion> reg_mr(PdId pd, std::span<std::byte> memory, Access access,
                                  const RegisterOptions& options = {});
-  /// Registers a region made of pages, which need not be contiguous (TPT-ATT).
-  Refusable<MemoryRegion> reg_pages(PdId pd, const PageList& pages, Access access,
+  /// Registers a region made of the pages of `table`, which need not be contiguous (TPT-ATT). The region owns
+  /// the table; a refused call leaves it with the caller. So an owner under whose lock others wait allocates
+  /// and frees tables without the lock: AddressTable::make(), dereg_mr().
+  Refusable<MemoryRegion> reg_pages(PdId pd, std::unique_ptr<AddressTable>&& table, Access access,
                                     const RegisterOptions& options = {});
   /// Registers a region whose bytes `translation` finds.
   Refusable<MemoryRegion> reg_translated(PdId pd, std::unique_ptr<Translation> translation, uint64_t length,
@@ -89,8 +91,10 @@ class Regions {
   /// Re-registers: changes memory, PD, rights or several of them. The region keeps its entry and gets new
   /// keys; the old keys become invalid. Exception: a region with one key keeps it when only the rights
   /// change. A peer's operation under way goes on if the new rights allow it. Refused, without any change,
-  /// while windows are bound to the region.
-  Refusable<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change);
+  /// while windows are bound to the region. A translation that no region uses any more goes to `ended`, or
+  /// is freed if that is null.
+  Refusable<MemoryRegion> rereg_mr(Lkey lkey, const RegionChange& change,
+                                   std::unique_ptr<Translation>* ended = nullptr);
   /// Registration by work request: reserves an entry, which is not valid yet, and assigns its keys at once
   /// (TPT-REG-03, C-27). `with_rkey` for entries that will get remote rights.
   Refusable<MemoryRegion> reserve_mr(PdId pd, bool with_rkey);
@@ -112,7 +116,8 @@ class Regions {
   /// PD. Refused while something is registered under the PD. Lasts until ComputerMemory::free_pd().
   Refusable<> confine(PdId pd);
   /// Ends the region and its implicit window. Refused while other windows are bound to it (TPT-REG-09).
-  Refusable<> dereg_mr(Lkey lkey);
+  /// `ended` as for rereg_mr().
+  Refusable<> dereg_mr(Lkey lkey, std::unique_ptr<Translation>* ended = nullptr);
   /// Ends a registration by work request: both keys become invalid, and the entry waits for stage() and the
   /// next such request. Refused while windows are bound to the region (kAlreadyBound), and for other regions
   /// (kWrongType).
@@ -125,8 +130,8 @@ class Regions {
   [[nodiscard]] Refusable<MemoryRegion> add_translated(PdId pd, std::unique_ptr<Translation> translation,
                                                        uint64_t length, Access access,
                                                        const RegisterOptions& options);
-  /// Ends a region to which no window is bound.
-  void end_region(uint32_t index) noexcept;
+  /// Ends a region to which no window is bound. @return its translation, unless other regions use it
+  std::unique_ptr<Translation> end_region(uint32_t index) noexcept;
 
  private:
   struct RegionPlan;
@@ -136,6 +141,9 @@ class Regions {
   /// The region that a present LKey of this NIC names, registered or reserved; null when there is none.
   [[nodiscard]] TableEntry* find(Lkey lkey, uint32_t& index) noexcept;
   [[nodiscard]] Refusable<MemoryRegion> add_region(const RegionPlan& plan);
+  /// The region owns `translation` unless the call is refused.
+  [[nodiscard]] Refusable<MemoryRegion> add_over(PdId pd, Translation& translation, uint64_t length,
+                                                 Access access, const RegisterOptions& options);
   /// Replaces the staged memory of a reserved entry.
   [[nodiscard]] Refusable<MemoryRegion> stage_backing(Lkey lkey, const Backing& backing, uint64_t length);
   void open_region(uint32_t index, const RegionPlan& plan) noexcept;

@@ -38,14 +38,16 @@ uint32_t TptEntries::take(const TableEntry& as) {
   return *index;
 }
 
-void TptEntries::release(uint32_t index) noexcept {
+std::unique_ptr<Translation> TptEntries::release(uint32_t index) noexcept {
   end_elsewhere(index);
   TableEntry& entry = entries_[index];
-  if (entry.type == EntryType::kRegion) drop(entry.backing);
+  std::unique_ptr<Translation> unused;
+  if (entry.type == EntryType::kRegion) unused = drop(entry.backing);
   --used_by_pd_[entry.pd.value()];
   const uint16_t tag = entry.tag;
   entry = TableEntry{.tag = tag};
   keys_.give_back(index);
+  return unused;
 }
 
 void TptEntries::move_to(PdId pd, uint32_t index) {
@@ -258,15 +260,15 @@ void TptEntries::hold(const Backing& backing) noexcept {
   if (backing.translation->users++ == 0) page_entries_ += backing.translation->info().all_entries;
 }
 
-void TptEntries::drop(const Backing& backing) noexcept {
+std::unique_ptr<Translation> TptEntries::drop(const Backing& backing) noexcept {
   Translation* translation = backing.translation;
-  if (translation == nullptr) return;
+  if (translation == nullptr) return nullptr;
   if (translation->users > 1) {
     --translation->users;
-    return;
+    return nullptr;
   }
   if (translation->users == 1) page_entries_ -= translation->info().all_entries;  // 0: only staged
-  const std::unique_ptr<Translation> last(translation);
+  return std::unique_ptr<Translation>(translation);
 }
 
 void TptEntries::set_aside(TableEntry& region) noexcept {

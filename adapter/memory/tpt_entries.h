@@ -156,8 +156,8 @@ class TptEntries {
   void withdraw_behind(Rkey key) noexcept;
   /// Sets the present key of a window of type 1 or 2.
   void set_key(uint32_t index, Rkey key) noexcept;
-  /// Frees an entry and its backing.
-  void release(uint32_t index) noexcept;
+  /// Frees an entry. @return as for drop()
+  std::unique_ptr<Translation> release(uint32_t index) noexcept;
   /// Moves a taken entry to another PD. Allocates.
   void move_to(PdId pd, uint32_t index);
   /// Makes the entry's present key an old one.
@@ -251,9 +251,9 @@ class TptEntries {
     return bindings_ = bindings_ + 1 == 0 ? 1 : bindings_ + 1;
   }
 
-  /// A region begins or ends to use a translation. The translation is destroyed with its last user.
+  /// A region begins or ends to use a translation. @return the translation when that was its last user
   void hold(const Backing& backing) noexcept;
-  void drop(const Backing& backing) noexcept;
+  std::unique_ptr<Translation> drop(const Backing& backing) noexcept;
   /// A region ends to use a translation, and keeps it for later unless other regions use it.
   void set_aside(TableEntry& region) noexcept;
   /// True when page tables may grow by `entries` entries.

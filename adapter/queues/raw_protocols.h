@@ -2,17 +2,19 @@
 // Next header and destination address select the QP (SAN-XPORT-16).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <tuple>
+#include <vector>
 
+#include "base/reason.h"
 #include "messages/global_header.h"
 
 namespace weft::adapter {
 
 class QueuePair;
 
-/// Owner: the adapter's thread. find() does not allocate.
+/// Owner: the adapter's thread. All memory is allocated at construction.
 class RawProtocols {
  public:
   struct Key {
@@ -24,17 +26,29 @@ class RawProtocols {
     }
   };
 
-  explicit RawProtocols(uint32_t most) noexcept : most_(most) {}
+  /// `most`: registrations of all QPs together.
+  explicit RawProtocols(uint32_t most) : most_(most) { entries_.reserve(most); }
 
-  /// False when another QP has the protocol, or the table is full. True when `qp` has it already.
-  [[nodiscard]] bool add(const Key& key, QueuePair& qp);
+  /// kTaken: another QP has the protocol. kTableFull. kOk also when `qp` has it already.
+  [[nodiscard]] Reason add(const Key& key, QueuePair& qp) noexcept;
   /// False when `qp` does not have the protocol.
-  [[nodiscard]] bool remove(const Key& key, const QueuePair& qp);
+  [[nodiscard]] bool remove(const Key& key, const QueuePair& qp) noexcept;
+  /// Ends all registrations of a QP.
+  void leave(const QueuePair& qp) noexcept;
   [[nodiscard]] QueuePair* find(const Key& key) const noexcept;
   [[nodiscard]] bool has(const QueuePair& qp) const noexcept;
 
  private:
-  std::map<Key, QueuePair*> protocols_;
+  struct Entry {
+    Key key{};
+    QueuePair* qp = nullptr;
+  };
+  /// Number of entries with smaller keys.
+  [[nodiscard]] ptrdiff_t place_of(const Key& key) const noexcept;
+  /// The entry at this place has this key.
+  [[nodiscard]] bool has_at(ptrdiff_t place, const Key& key) const noexcept;
+
+  std::vector<Entry> entries_;  // in the order of their keys
   uint32_t most_;
 };
 

@@ -56,6 +56,18 @@ class ApiExamplesTest(WeftCase):
         self.assertEqual(said[1], "a write has crossed two pages that lie in reverse order")
         self.assertEqual(said[2], "a page that was swapped out has come back for a write")
 
+    @covers("SAN-XPORT-16")
+    def test_raw_packets(self):
+        self.says("raw_packets", "packets of 2 protocols came to their queue pairs, and those of a third to none")
+
+    @covers("TPT-ATT-02")
+    def test_page_list(self):
+        self.says("page_list", "one write filled a range of 4 pages that lie in no order")
+
+    @covers("TPT-REG-08")
+    def test_shared_region(self):
+        self.says("shared_region", "two regions over one memory: one key writes, the other reads")
+
     @covers("SAN-XPORT-05")
     def test_two_paths(self):
         """A switch is killed while messages cross it."""

@@ -142,6 +142,33 @@ class DirectTest(ProgramCase):
         self.assertRegex(said, r"fault \d+ is in force for the memory windows of this program and has struck")
         # The client may only wait to receive, and then hears nothing of the end.
 
+    def dropped(self, name, counter):
+        counters = json.loads(self.weft("stat", "--json", "--all", "--interval", "100", name)[1])["counters"]
+        return sum(count for key, count in counters.items() if key.endswith(f"adapter.{counter}"))
+
+    @unittest.skipUnless(shutil.which("ib_send_bw"), "perftest is not installed")
+    def test_faults_of_the_window_cost_datagrams_and_nothing_else(self):
+        port = 24000 + os.getpid() % 8000
+        words = ("ib_send_bw", "-c", "UD", "-p", port, "-D", "60")
+        server = self.start("run", "--node", "alice", *DIRECT, *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.wait_for(lambda: listens(port), "the server to listen")
+        client = self.start("run", "--node", "bob", *DIRECT, *words, "127.0.0.1", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.wait_for(lambda: {"alice", "bob"} <= set(self.nodes()) and self.ways("bob") == ["window"], "the window")
+        for words, counter in ((("fail-dma", "--every", "10", "--limit", "5"), "drop_dma"), (("cut", "--for", "300ms"), "drop_fifo_full")):
+            with self.subTest(fault=words[0]):
+                received = self.received("alice")
+                harness.wait_for(lambda: self.received("alice") > received + 1000, "datagrams to flow")
+                before = self.dropped("bob", counter)
+                code, out, err = self.weft("fault", "bob", *words)
+                self.assertEqual(code, 0, out + err)
+                self.assertIn(f"at the memory windows of bob: {words[0]}", out)
+                harness.wait_for(lambda: self.dropped("bob", counter) > before, "datagrams to be lost")
+                received = self.received("alice")
+                harness.wait_for(lambda: self.received("alice") > received + 1000, "datagrams to flow again")
+                self.assertEqual(self.ways("bob"), ["window"])
+                self.assertLessEqual(self.dropped("bob", "drop_dma"), 5)
+                self.assertEqual((server.poll(), client.poll()), (None, None))
+
     def test_what_means_nothing_for_windows_is_said(self):
         self.pair(server_options=DIRECT, client_options=DIRECT)
         harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "the window")
@@ -186,6 +213,14 @@ class DirectTest(ProgramCase):
                 program.terminate()
                 program.wait(10)
             harness.wait_for(lambda: not {"alice", "bob"} & set(self.nodes()), "both to be gone")
+
+    def test_datagrams_go_through_a_shared_file(self):
+        file = self.path / "window"
+        self.pair(server_options=("--direct-file", f"{file}:0"), client_options=("--direct-file", f"{file}:1"), program="ibv_ud_pingpong")
+        harness.wait_for(lambda: self.ways("alice", "bob") == ["window"] * 2, "both to use the file")
+        sent, received = self.cells_sent("bob"), self.received("bob")
+        harness.wait_for(lambda: self.received("bob") > received + 1000, "datagrams to flow")
+        self.assertEqual(self.cells_sent("bob"), sent)
 
     def test_without_its_peer_in_the_file_a_program_uses_the_switch(self):
         file = self.path / "window"

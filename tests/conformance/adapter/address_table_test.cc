@@ -10,6 +10,7 @@
 
 #include "adapter/memory/memory_table.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/page_regions.h"
 #include "tests/support/requirement.h"
 
 namespace weft::adapter {
@@ -62,7 +63,7 @@ class TptAtt : public ::testing::Test {
 TEST_F(TptAtt, TPT_ATT_01_page_i_of_the_buffer_is_entry_i) {
   test::covers("TPT-ATT-01");
   const ReversedPages memory(5);
-  const MemoryRegion region = table_.regions.reg_pages(kPd, memory.list(0, 5 * kPage), kFull).value();
+  const MemoryRegion region = test::reg_pages(table_.regions, kPd, memory.list(0, 5 * kPage), kFull).value();
   const TptEntry entry = table_.query(region.lkey.value()).value();
   ASSERT_EQ(entry.att.entries, 5U);
   const auto* entries = reinterpret_cast<const uint64_t*>(entry.att.pointer);
@@ -80,7 +81,8 @@ TEST_F(TptAtt, TPT_ATT_02_high_bits_select_the_entry_and_low_bits_the_place) {
   constexpr uint64_t kFirst = 4000;               // into the first page
   constexpr uint64_t kLength = 96 + kPage + 100;  // the last page ends early
   const MemoryRegion region =
-      table_.regions.reg_pages(kPd, memory.list(kFirst, kLength), kFull, {.base_addr = 0x10'0000}).value();
+      test::reg_pages(table_.regions, kPd, memory.list(kFirst, kLength), kFull, {.base_addr = 0x10'0000})
+          .value();
   for (const uint64_t border : {uint64_t{96}, 96 + kPage}) {
     for (const uint64_t around : {border - 1, border, border + 1}) {
       const auto one = pieces(region, around, 1);
@@ -114,7 +116,7 @@ TEST_F(TptAtt, TPT_ATT_03_one_buffer_through_all_three_forms) {
   for (const AttControl control : {AttControl::kDirect, AttControl::kFirstOrder, AttControl::kSecondOrder}) {
     PageList list = memory.list(5, kLength);
     list.control = control;
-    regions.push_back(table_.regions.reg_pages(kPd, list, kFull).value());
+    regions.push_back(test::reg_pages(table_.regions, kPd, list, kFull).value());
     EXPECT_EQ(table_.query(regions.back().lkey.value())->att.control, control);
   }
   const auto first_level = [&](size_t i) { return table_.query(regions[i].lkey.value())->att.entries; };
@@ -147,7 +149,7 @@ TEST_F(TptAtt, TPT_ATT_04_six_page_sizes) {
     auto* first = static_cast<std::byte*>(memory);
     const std::vector<std::byte*> pages{first + size, first};
     const PageList list{.pages = pages, .page_bytes = size, .first_offset = size - 1, .length = size + 1};
-    const MemoryRegion region = table_.regions.reg_pages(kPd, list, kFull).value();
+    const MemoryRegion region = test::reg_pages(table_.regions, kPd, list, kFull).value();
     const auto over = pieces(region, 0, 3);
     ASSERT_EQ(over.size(), 2U) << size;
     EXPECT_EQ(over[0].at, first + 2 * size - 1);
@@ -160,7 +162,7 @@ TEST_F(TptAtt, TPT_ATT_04_six_page_sizes) {
 TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and_no_table) {
   test::covers("TPT-REG-08");
   const ReversedPages memory(3);
-  const MemoryRegion first = table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
+  const MemoryRegion first = test::reg_pages(table_.regions, kPd, memory.list(0, 3 * kPage), kFull).value();
   const PdId other{2};
   const MemoryRegion second =
       table_.regions.share_mr(other, first.lkey, kFull, {.base_addr = 0x5000}).value();
@@ -169,7 +171,7 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
     return table_.query(region.lkey.value())->att.pointer;
   };
   EXPECT_EQ(pointer(second), pointer(first)) << "the same table";
-  const MemoryRegion apart = table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull).value();
+  const MemoryRegion apart = test::reg_pages(table_.regions, kPd, memory.list(0, 3 * kPage), kFull).value();
   EXPECT_NE(pointer(apart), pointer(first)) << "otherwise both entry and table are made";
   // The page table lives as long as one region uses it.
   ASSERT_TRUE(table_.regions.dereg_mr(first.lkey).ok());
@@ -181,12 +183,12 @@ TEST_F(TptAtt, TPT_REG_08_a_second_region_over_the_same_memory_adds_an_entry_and
   EXPECT_TRUE(table_.regions.dereg_mr(second.lkey).ok());
   // A sharing region gets at most the rights of the first region.
   const MemoryRegion read_only =
-      table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNone).value();
+      test::reg_pages(table_.regions, kPd, memory.list(0, kPage * 3), Access::kNone).value();
   EXPECT_FALSE(table_.regions.share_mr(kPd, read_only.lkey, Access::kLocalWrite).ok());
   EXPECT_TRUE(table_.regions.share_mr(kPd, read_only.lkey, Access::kNone).ok());
   EXPECT_FALSE(table_.regions.share_mr(kPd, first.lkey, Access::kNone).ok()) << "gone";
   const MemoryRegion unreadable =
-      table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), Access::kNoLocalRead).value();
+      test::reg_pages(table_.regions, kPd, memory.list(0, kPage * 3), Access::kNoLocalRead).value();
   EXPECT_FALSE(table_.regions.share_mr(kPd, unreadable.lkey, Access::kNone).ok());
   EXPECT_TRUE(table_.regions.share_mr(kPd, unreadable.lkey, Access::kNoLocalRead).ok());
 }
@@ -227,10 +229,11 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   EXPECT_EQ(local(), AccessFault::kNone);
   EXPECT_EQ(remote(), AccessFault::kNone);
   EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kAlreadyBound);
-  EXPECT_FALSE(table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok())
+  EXPECT_FALSE(test::reg_pages(table_.regions, kPd, memory.list(0, kPage * 3), kFull).ok())
       << "no room for a second table";
   ASSERT_EQ(table_.windows.invalidate(kPd, region.rkey), AccessFault::kNone);
-  ASSERT_TRUE(table_.regions.reg_pages(kPd, memory.list(0, kPage * 3), kFull).ok()) << "the room came back";
+  ASSERT_TRUE(test::reg_pages(table_.regions, kPd, memory.list(0, kPage * 3), kFull).ok())
+      << "the room came back";
   ASSERT_TRUE(table_.regions.dereg_mr(region.lkey).ok());
   EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNotValid);
 }
@@ -303,7 +306,7 @@ TEST_F(TptAtt, TPT_ENTRY_01_authorisation_is_decided_before_the_table_is_read) {
 
 TEST_F(TptAtt, page_lists_that_do_not_fit_are_refused) {
   const ReversedPages memory(3);
-  const auto refused = [&](PageList list) { return !table_.regions.reg_pages(kPd, list, kFull).ok(); };
+  const auto refused = [&](PageList list) { return !test::reg_pages(table_.regions, kPd, list, kFull).ok(); };
   PageList good = memory.list(10, 2 * kPage);
   EXPECT_FALSE(refused(good));
   for (const uint64_t size : {uint64_t{0}, kPage / 2, kPage + 1, kPage * 3, kPageBytesMax * 2}) {
@@ -330,7 +333,8 @@ TEST_F(TptAtt, page_lists_that_do_not_fit_are_refused) {
 
 TEST_F(TptAtt, a_window_over_pages_opens_its_bytes_and_no_others) {
   const ReversedPages memory(3);
-  const MemoryRegion region = table_.regions.reg_pages(kPd, memory.list(100, 2 * kPage), kFull).value();
+  const MemoryRegion region =
+      test::reg_pages(table_.regions, kPd, memory.list(100, 2 * kPage), kFull).value();
   const Rkey key = table_.windows.alloc_rkey(kPd).value();
   ASSERT_EQ(table_.windows.bind_rkey(kPd, {key, region.lkey, kPage - 150, 200, Access::kRemoteWrite}),
             AccessFault::kNone);
@@ -363,8 +367,8 @@ class PagedTransfer : public ::testing::Test {
     for (int i = 0; i < 2; ++i) {
       auto& side = pair_.side(i);
       memory_.emplace_back(8);
-      region_.push_back(side.adapter->memory()
-                            .regions.reg_pages(side.pd, memory_.back().list(kFirst, kLength), kFull)
+      region_.push_back(test::reg_pages(side.adapter->memory().regions, side.pd,
+                                        memory_.back().list(kFirst, kLength), kFull)
                             .value());
     }
     qps_ = pair_.connect({.type = QpType::kRc});

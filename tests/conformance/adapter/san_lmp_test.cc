@@ -177,14 +177,14 @@ TEST_F(SanLmp, SAN_LMP_06_user_processes_have_effective_addresses_only) {
   const std::array<std::byte*, 1> page{vmm_.frame(0)};
   const PageList pages{.pages = page, .page_bytes = kSpacePageBytes, .length = 64};
   EXPECT_FALSE(table_.regions.reg_mr(owner_.pd, frame, kFull).ok());
-  EXPECT_FALSE(table_.regions.reg_pages(owner_.pd, pages, kFull).ok());
+  EXPECT_FALSE(reg_pages(table_.regions, owner_.pd, pages, kFull).ok());
   EXPECT_FALSE(table_.regions.reserve_mr(owner_.pd, true).ok());
   const MemoryRegion region = heap();
   EXPECT_FALSE(table_.regions.rereg_mr(region.lkey, {.memory = frame}).ok());
   EXPECT_TRUE(local(region, effective(kHeap, 0), 8) == AccessFault::kNone) << "it is as it was";
   // A domain in kernel mode, or of no process, can register in each of those ways.
   EXPECT_TRUE(table_.regions.reg_mr(kernel_, frame, kFull).ok());
-  EXPECT_TRUE(table_.regions.reg_pages(kernel_, pages, kFull).ok());
+  EXPECT_TRUE(reg_pages(table_.regions, kernel_, pages, kFull).ok());
 }
 
 /// A domain with a registration cannot be assigned to a user process.

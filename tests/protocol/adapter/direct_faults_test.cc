@@ -238,6 +238,22 @@ TEST_F(DirectFaults, the_end_of_a_queue_pair_is_told_though_its_dma_fails_late) 
   EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
 }
 
+/// A request of its own has ended it, and it is still there. Without the news its peer's request waits as
+/// long as a peer may stand still.
+TEST_F(DirectFaults, the_failure_of_a_queue_pair_is_told_though_its_dma_fails) {
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .limit = 1}, pair.clock.now()).ok());
+  ASSERT_TRUE(pair.end(1).strike(faults));
+  Sge wrong = pair.side(1).sge(0, 8);
+  wrong.lkey = Lkey(77);
+  ASSERT_EQ(pair.post_send(1, *qps[1], {}, {wrong}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(statuses(1), Statuses{WcStatus::kLocalProtection});
+  EXPECT_EQ(faults.rules()[0].struck, 1U);
+  post(0, {.wr_id = 1}, 64);
+  pair.run(60, 1ms);
+  EXPECT_EQ(statuses(0), Statuses{WcStatus::kRetryExceeded});
+}
+
 /// Its cookie names it by its place: the one that arrives must not count for the other.
 TEST_F(DirectFaults, of_two_queue_pairs_that_end_together_the_one_whose_dma_fails_is_told_again) {
   const auto others = pair.connect({}, {});

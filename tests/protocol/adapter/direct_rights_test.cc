@@ -72,5 +72,25 @@ TEST_F(DirectRights, that_no_longer_allow_a_read_stop_it_and_are_its_reason) {
   EXPECT_EQ(why.reason, Reason::kRemoteRightMissing);
 }
 
+/// The region allows both and its key is shown, so a peer that thought that it may read would not ask.
+TEST_F(DirectRights, of_a_queue_pair_that_takes_writes_alone_refuse_a_read) {
+  const QpAttr attr{.access = Access::kRemoteWrite};
+  ASSERT_EQ(pair.side(1).adapter->modify_qp(*qps[1], attr, kQpAttrAccess), ModifyResult::kOk);
+  pair.run(20);
+  const auto access = [&](SendOpcode opcode, uint32_t bytes) {
+    EXPECT_EQ(pair.post_send(0, *qps[0], {.opcode = opcode, .remote_addr = region.addr, .rkey = region.rkey},
+                             {pair.side(0).sge(0, bytes)}),
+              PostResult::kOk);
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    return done.size() == 1 ? done[0].status : WcStatus::kGeneral;
+  };
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(access(SendOpcode::kRdmaWrite, 64), WcStatus::kSuccess);
+  pair.side(0).fill(0, 64, 9);
+  const auto before = pair.side(0).bytes_at(0, 64);
+  EXPECT_EQ(access(SendOpcode::kRdmaRead, 64), WcStatus::kRemoteInvalidRequest);
+  EXPECT_EQ(pair.side(0).bytes_at(0, 64), before) << "nothing was read";
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "messages/cell.h"
 #include "tests/support/adapter_pair.h"
+#include "tests/support/page_regions.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -150,9 +151,9 @@ TEST_F(LateCells, writes_meet_in_pages) {
   PairSide& far = pair.side(1);
   std::byte* base = first_page();
   const std::array<std::byte*, 2> pages{base + kPageBytes, base};
-  const auto region = adapter(1).memory().regions.reg_pages(
-      far.pd, {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
-      Access::kLocalWrite | Access::kRemoteWrite);
+  const auto region = reg_pages(adapter(1).memory().regions, far.pd,
+                                {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
+                                Access::kLocalWrite | Access::kRemoteWrite);
   ASSERT_TRUE(region.ok());
   const uint64_t va = region.value().addr + kPageBytes - 2 * kCellPayload;
   lose({1, 2});
@@ -180,9 +181,9 @@ TEST_F(LateCells, a_later_write_through_an_ended_binding_leaves_no_gap) {
   std::byte* base = first_page();
   const auto region_of = [&](uint32_t first, uint32_t second) {
     const std::array<std::byte*, 2> pages{base + first * kPageBytes, base + second * kPageBytes};
-    return table.regions
-        .reg_pages(far.pd, {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
-                   Access::kLocalWrite | Access::kRemoteWrite | Access::kWindowBind)
+    return reg_pages(table.regions, far.pd,
+                     {.pages = pages, .page_bytes = kPageBytes, .length = 2 * kPageBytes},
+                     Access::kLocalWrite | Access::kRemoteWrite | Access::kWindowBind)
         .value();
   };
   const Rkey key = table.windows.alloc_rkey(far.pd).value();

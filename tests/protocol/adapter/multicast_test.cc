@@ -223,9 +223,9 @@ TEST_F(Multicast, what_is_no_membership_is_refused) {
   // A member stays until it has left all groups; others keep their memberships.
   QueuePair* other = small.create_qp({.type = QpType::kUd, .pd = own, .send_cq = cq, .recv_cq = cq}).value();
   EXPECT_EQ(reason_of(small.attach_mcast(*other, group(3), kGroupLid)), Reason::kTableFull);
-  small.leave_groups(*other);
+  small.leave_groups_and_protocols(*other);
   EXPECT_EQ(reason_of(small.destroy_qp(member)), Reason::kBusy);
-  small.leave_groups(*member);
+  small.leave_groups_and_protocols(*member);
   EXPECT_TRUE(small.destroy_qp(member));
   EXPECT_TRUE(small.attach_mcast(*other, group(3), kGroupLid));
   EXPECT_TRUE(small.attach_mcast(*other, group(4), kGroupLid));

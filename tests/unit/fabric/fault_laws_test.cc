@@ -217,6 +217,27 @@ TEST_F(FaultLaws, the_queue_in_front_of_a_rate_is_short) {
   expect_all_credit(0);
 }
 
+/// The credits that a slow rate has kept back return bit by bit when the rate grows, and none returns twice.
+TEST_F(FaultLaws, a_rate_that_grows_gives_each_credit_back_once) {
+  const auto offer_all = [this](uint32_t ms) {
+    for (; ms > 0; --ms) {
+      fill(0, 1);
+      fabric_.run(4, 250us);
+    }
+  };
+  const uint32_t slow = set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 100});
+  offer_all(500);
+  EXPECT_LE(faults().held(), 2U);
+  ASSERT_TRUE(faults().remove(slow));
+  const uint32_t fast = set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 2000});
+  offer_all(500);
+  EXPECT_GE(faults().held(), 6U) << "the queue has grown";
+  EXPECT_LE(faults().held(), 11U) << "to 5 ms at this rate, and the cell on its way";
+  ASSERT_TRUE(faults().remove(fast));
+  EXPECT_EQ(fabric_.drops(), 0U);
+  expect_all_credit(0);
+}
+
 /// The second cell comes when the link is at rest, and before the time of the first one has passed.
 TEST_F(FaultLaws, a_cell_takes_its_time_though_none_waits_behind_it) {
   set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});

@@ -141,6 +141,20 @@ void make_everything(Consumer& at) {
     return make_and_end<hca::MemoryRegion>(one, 3000,
                                            [&] { return one.reg_mr(*at.pd, at.memory, all).object; });
   });
+  run("regions of pages, other memory, shared ones", [&] {
+    constexpr size_t kPages = 4096;  // its table is larger than malloc() keeps
+    std::vector<std::byte> bytes(kPages);
+    const std::vector<std::byte*> pages(kPages, bytes.data());
+    const adapter::PageList list{.pages = pages, .length = kPages * adapter::kPageBytesMin};
+    hca::MemoryRegion* first = one.reg_pages(*at.pd, list, all).object;
+    hca::MemoryRegion* moved = one.reg_pages(*at.pd, list, all).object;
+    if (first == nullptr || moved == nullptr) return false;
+    return make_and_end<hca::MemoryRegion>(one, 1000,
+                                           [&] { return one.share_mr(*at.pd, *first, all).object; }) &&
+           one.reg_pages(*at.pd, list, adapter::Access::kRemoteWrite).answer() == Answer::kBadRights &&
+           moved->rereg({.memory = std::span(at.memory)}) == Answer::kOk &&
+           one.destroy(moved) == Answer::kOk && one.destroy(first) == Answer::kOk;
+  });
   run("reserved regions, staged", [&] {
     return make_and_end<hca::MemoryRegion>(one, 1500, [&] {
       hca::MemoryRegion* region = one.reserve_mr(*at.pd, true).object;
@@ -207,6 +221,22 @@ void join_groups(Consumer& at) {
     }
     for (uint8_t i = 1; i < 200; ++i) {
       if (qp->detach_mcast(group(i), multicast_lid(group(i))) != Answer::kOk) return false;
+    }
+    return at.context->destroy(qp) == Answer::kOk;
+  });
+}
+
+void register_protocols(Consumer& at) {
+  run("registrations for protocols", [&] {
+    const hca::QpInit init{.send_cq = at.cq, .recv_cq = at.cq, .config = {.type = adapter::QpType::kRaw}};
+    hca::Qp* qp = at.context->create_qp(*at.pd, init).object;
+    uint32_t places = 0;
+    Answer answer = Answer::kOk;
+    for (; answer == Answer::kOk && places <= UINT8_MAX; ++places)
+      answer = qp->register_protocol(static_cast<uint8_t>(places), group(1));
+    if (answer != Answer::kOk || qp->register_protocol(6, group(2)) != Answer::kTableFull) return false;
+    while (places-- > 0) {
+      if (qp->unregister_protocol(static_cast<uint8_t>(places), group(1)) != Answer::kOk) return false;
     }
     return at.context->destroy(qp) == Answer::kOk;
   });
@@ -318,12 +348,13 @@ TEST_F(LockKernel, is_not_entered_by_any_call_while_the_lock_is_held) {
     make_everything(world.a);
     make_xrc(world.a);
     join_groups(world.a);
+    register_protocols(world.a);
     post_and_poll(world);
     wait_for_events(world);
     leave_contexts(world);
     run("the end of the process", [&] { return world.a.device.finish(); });
   });
-  EXPECT_EQ(g_report->count, 32U);
+  EXPECT_EQ(g_report->count, 34U);
   expect_nothing_found();
 }
 
