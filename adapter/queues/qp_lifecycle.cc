@@ -22,6 +22,7 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.rx.packets.clear(engine.rx_chunks);
   if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();
   qp.rx.debt.drop();
+  AckList::unlink(qp);  // a QP without a debt has no time in acks_later and would hold up those behind it
   qp.rx.reads.clear();
   qp.answers = false;
   qp.rx.executed_reads.clear();
@@ -114,6 +115,7 @@ void select_srq(QueuePair& qp, SharedReceiveQueue* srq) noexcept {
 }
 
 void forget_everything(Engine& engine, QueuePair& qp) noexcept {
+  SendList::unlink(qp);  // its next life may use another port or lane, whose credit it must not miss
   stop_sending(engine, qp);
   stop_receiving(engine, qp);
   qp.sq.clear();
