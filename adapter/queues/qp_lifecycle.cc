@@ -80,7 +80,6 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept {
 }
 
 void flush_recv(Engine& engine, QueuePair& qp) noexcept {
-  stop_receiving(engine, qp);
   while (!qp.taken.empty()) flush_recv_wqe(engine, qp, qp.rq->finish(qp.taken));
   uint64_t wr_id = 0;
   while (qp.own_rq.flush_one(wr_id)) flush_recv_wqe(engine, qp, wr_id);
@@ -88,6 +87,7 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept {
 
 void flush_all(Engine& engine, QueuePair& qp) noexcept {
   flush_send(engine, qp);
+  stop_receiving(engine, qp);  // not with each later receive: the NAK that follows may wait for credit
   flush_recv(engine, qp);
   if (qp.config.srq != nullptr) engine.raise(qp, AsyncEventKind::kLastWqeReached);
 }

@@ -484,6 +484,21 @@ TEST(StrictAcks, a_refusal_acknowledges_what_was_executed_before_it) {
   EXPECT_EQ(ends, (std::vector{WcStatus::kSuccess, WcStatus::kRemoteAccess, WcStatus::kFlushed}));
 }
 
+/// The program posts receives until it sees that the QP is in ERR.
+TEST_F(ResponderProtocol, a_receive_posted_in_error_leaves_the_refusal_that_waits_for_credit) {
+  pair.pipe.set_room(0, 0);
+  receive(write(0, pair.side(0).region.addr + kPairBufferBytes, pair.side(0).region.rkey));
+  ASSERT_EQ(state(), QpState::kErr);
+  post_recv(1);
+  pair.pipe.set_room(0, 2);
+  pair.run(2);
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kFlushed);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kRemoteAccess);
+}
+
 TEST_F(ResponderProtocol, a_cell_whose_own_ack_finds_no_place_is_dropped_and_counted) {
   make({.ack_mode = AckMode::kStrict});
   pair.pipe.set_room(0, 0);  // no acknowledgement can leave
