@@ -40,6 +40,7 @@ void Sweep::run() noexcept {
   }
   if (left_ != 0) return;
   if (std::exchange(again_, false)) return begin();
+  if (engine_.overrun_news) return;  // a CQ marked during this sweep: the next one tells all its QPs
   if (std::exchange(overrun_, false)) cqs_.end_overrun();
 }
 
