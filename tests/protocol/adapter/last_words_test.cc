@@ -154,5 +154,23 @@ TEST_P(LastWordsAmongOthers, said_while_the_qp_waits_for_credit_hold_up_no_other
   expect_acks_of_second();
 }
 
+/// The losses of the first life are no reason to repeat an ACK in the second.
+TEST_F(LastWords, of_a_second_life_that_received_nothing_are_none) {
+  int losses = 1;
+  pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 1 && losses > 0 ? (--losses, Verdict::kDrop) : Verdict::kPass;
+  });
+  send_and_receive();
+  for (int turns = 0; turns < 1000 && pair_.side(0).completions.empty(); ++turns) pair_.run(1, 1ms);
+  ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+  ChannelAdapter& far = *pair_.side(1).adapter;
+  ASSERT_EQ(far.modify_qp(*qps_[1], {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+  pair_.bring_up(1, *qps_[1], {}, pair_.side(0).adapter->qpn(*qps_[0]), Lid(1), Psn(7), Psn(9));
+  pair_.run(20);
+  pair_.pipe.clear_trace();
+  ASSERT_TRUE(far.destroy_qp(qps_[1]).ok());
+  EXPECT_TRUE(pair_.pipe.sent_by(1).empty());
+}
+
 }  // namespace
 }  // namespace weft::test
