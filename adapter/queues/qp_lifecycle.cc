@@ -40,6 +40,13 @@ void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcep
 
 }  // namespace
 
+void watch_port(Engine& engine, QueuePair& qp) noexcept {
+  AdapterPort& port = engine.port_of(qp);
+  // The port has expired for the QPs of before. It waits for its link once more, from the next turn on.
+  if (port.expired() && qp.acknowledged() && !qp.path.loops) port.went_down(kNever);
+  qp.port_seen = port.change();
+}
+
 void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   stop_receiving(engine, qp);
   const Psn begin = qp.attr.rq_psn;
@@ -47,7 +54,7 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.peer_lid = qp.attr.dlid;
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
-  qp.port_seen = engine.port_of(qp).change();
+  watch_port(engine, qp);
   if (qp.connected()) qp.watch |= kWatchFirstCell;
 }
 

@@ -287,6 +287,26 @@ TEST(AdapterEvents, a_responder_in_rtr_goes_on_with_its_answers_when_its_port_co
   EXPECT_EQ(pair.side(0).bytes_at(kBytes, kBytes), pair.side(1).bytes_at(0, kBytes));
 }
 
+/// Its requests end, too: with the next expiry, which is a whole kPortDownLimit later.
+TEST(AdapterEvents, a_connection_made_over_an_expired_port_fails_in_its_turn) {
+  AdapterPair pair;
+  pair.run(2);
+  pair.pipe.set_up(false);
+  pair.run(12, 1s);
+  static_cast<void>(events_of(pair.side(0)));
+  const auto qps = pair.connect({});
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = 3, .sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(9, 1s);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  EXPECT_LE(pair.side(0).adapter->deadline(), pair.clock.now() + kPortDownLimit);
+  pair.run(3, 1s);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kFlushed);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kErr);
+  EXPECT_EQ(pair.side(0).adapter->deadline(), kNever);
+}
+
 /// Inside a subnet endnodes are addressed by LID: connections survive a new GUID, but not a new subnet.
 TEST(AdapterEvents, another_gid_is_told) {
   for (const bool other_subnet : {false, true}) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "adapter/bring_up.h"
+#include "adapter/limits.h"
 #include "base/stats_page.h"
 #include "messages/cell.h"
 #include "tests/support/adapter_pair.h"
@@ -327,6 +328,28 @@ TEST_F(TwoPorts, a_queue_pair_reset_while_its_ack_waits_for_credit_acknowledges_
   take(second, 2, Lid(3), Lid(4));
   ASSERT_EQ(completions.size(), 2U);
   EXPECT_EQ(second.sent_by(0, Opcode::kAck).size(), 1U);
+}
+
+/// Its requests fail there like those of a queue pair that was there when the port went down.
+TEST_F(TwoPorts, a_queue_pair_moved_to_an_expired_port_fails_when_that_expires_again) {
+  QueuePair* qp = make_qp();
+  ASSERT_EQ(bring_up(near, *qp, {.dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+  second.set_up(false);
+  for (int i = 0; i < 2; ++i, clock.advance(kPortDownLimit)) run(1);
+  ASSERT_EQ(near.query_qp(*qp).state, QpState::kRts);
+  QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
+  attr.state = QpState::kRts;
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  const Sge data = sge(0, 64);
+  ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
+  run(2);
+  EXPECT_TRUE(completions.empty());
+  clock.advance(kPortDownLimit);
+  run(2);
+  EXPECT_EQ(near.query_qp(*qp).state, QpState::kErr);
+  EXPECT_EQ(completions.size(), 1U);
 }
 
 }  // namespace
