@@ -57,6 +57,9 @@ Refusable<> check_qp(AdapterParts& parts, QpConfig& config, const ServiceRow& ro
         config.pd != PdId())
       return Refusal{Reason::kNotOfService,
                      "create_qp: an XRC target has neither queues nor a protection domain"};
+    if (!config.idata_takes_recv_wqe)
+      return Refusal{Reason::kNotOfService,
+                     "create_qp: immediate data to an XRC target takes a receive request of an SRQ"};
     config.send_cq = config.recv_cq = &parts.no_cq;
   } else if (config.xrcd != XrcdId()) {
     return Refusal{Reason::kNotOfService, "create_qp: only XRC targets belong to an XRC domain"};

@@ -31,13 +31,14 @@ AdapterPort::News AdapterPort::came_up() noexcept {
 }
 
 void AdapterPort::went_down(Instant now) noexcept {
-  linked_ = false;
+  linked_ = expired_ = false;
   state_ = PortState::kDown;
   down_since_ = now;
 }
 
 Instant AdapterPort::expires_at() const noexcept {
-  return linked_ || !known_ || expired_ ? kNever : down_since_ + kPortDownLimit;
+  if (linked_ || !known_ || expired_) return kNever;
+  return down_since_ == kNever ? Instant::min() : down_since_ + kPortDownLimit;
 }
 
 void AdapterPort::set_lid(Lid base, uint8_t lmc) noexcept {

@@ -30,6 +30,7 @@ void Ports::went_down(AdapterPort& port) noexcept {
 }
 
 void Ports::expire(AdapterPort& port) noexcept {
+  if (port.expires_at() == Instant::min()) return port.went_down(engine_.now);  // its time begins now
   port.expire();
   port.counters.add(AdapterPortCounter::kExpired);
   sweep_.port_changed(port, AsyncEventKind::kPortExpired);

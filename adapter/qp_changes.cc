@@ -44,6 +44,8 @@ void take_attributes(Engine& engine, QueuePair& qp, const QpAttr& attr, uint32_t
   if (qp.state == QpState::kSqd && (mask & (kQpAttrAddress | kQpAttrPort)) != 0) {
     qp.peer_lid = qp.attr.dlid;
     engine.renew_path(qp);
+    engine.keep_path(qp);
+    watch_port(engine, qp);
     engine.schedule.wait_no_more(qp);
     if (qp.ways != nullptr) engine.several_nics->ways.begin(qp);
   }

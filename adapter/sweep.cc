@@ -40,6 +40,7 @@ void Sweep::run() noexcept {
   }
   if (left_ != 0) return;
   if (std::exchange(again_, false)) return begin();
+  if (engine_.overrun_news) return;  // a CQ marked during this sweep: the next one tells all its QPs
   if (std::exchange(overrun_, false)) cqs_.end_overrun();
 }
 
@@ -67,6 +68,7 @@ void Sweep::renew(QueuePair& qp) noexcept {
   // Packets in flight were cut for another cell size and cannot be repeated.
   if (qp.other_cells) return fail_qp(engine_, qp, Reason::kCellsChanged);
   engine_.schedule.wait_no_more(qp);
+  if (qp.answers) engine_.schedule.want_send(qp);  // also in RTR
   if (!qp.abilities().finish_send) return;
   qp.service->repeat_by_new_link(qp);
   engine_.schedule.want_send(qp);

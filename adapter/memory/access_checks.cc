@@ -81,6 +81,12 @@ AccessFault AccessChecks::check_remote(const Accessor& who, Rkey key, uint64_t v
          .binding = entry.binding,
          .nic = nic_,
          .one_shot = has(entry.rights, Access::kOneShot)};
+  if (out.one_shot && entry.adopted && kind == AccessKind::kRemoteRead) [[unlikely]] {
+    // The answer leaves after the read has used up the key, which withdraws this copy. The entry of its maker
+    // stays bound.
+    out.nic = nic_of_key(key.value());
+    out.entry = computer_.entries_of(out.nic).present(key.value());
+  }
   return AccessFault::kNone;
 }
 

@@ -22,6 +22,7 @@ void stop_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.rx.packets.clear(engine.rx_chunks);
   if (qp.rx.order != nullptr) qp.rx.order->untold.clear_all();
   qp.rx.debt.drop();
+  AckList::unlink(qp);  // a QP without a debt has no time in acks_later and would hold up those behind it
   qp.rx.reads.clear();
   qp.answers = false;
   qp.rx.executed_reads.clear();
@@ -39,6 +40,13 @@ void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcep
 
 }  // namespace
 
+void watch_port(Engine& engine, QueuePair& qp) noexcept {
+  AdapterPort& port = engine.port_of(qp);
+  // The port has expired for the QPs of before. It waits for its link once more, from the next turn on.
+  if (port.expired() && qp.acknowledged() && !qp.path.loops) port.went_down(kNever);
+  qp.port_seen = port.change();
+}
+
 void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   stop_receiving(engine, qp);
   const Psn begin = qp.attr.rq_psn;
@@ -46,7 +54,7 @@ void start_receiving(Engine& engine, QueuePair& qp) noexcept {
   qp.peer_lid = qp.attr.dlid;
   qp.peer_qpn = qp.attr.dest_qpn;
   engine.set_path(qp);
-  qp.port_seen = engine.port_of(qp).change();
+  watch_port(engine, qp);
   if (qp.connected()) qp.watch |= kWatchFirstCell;
 }
 
@@ -79,7 +87,6 @@ void flush_send(Engine& engine, QueuePair& qp) noexcept {
 }
 
 void flush_recv(Engine& engine, QueuePair& qp) noexcept {
-  stop_receiving(engine, qp);
   while (!qp.taken.empty()) flush_recv_wqe(engine, qp, qp.rq->finish(qp.taken));
   uint64_t wr_id = 0;
   while (qp.own_rq.flush_one(wr_id)) flush_recv_wqe(engine, qp, wr_id);
@@ -87,6 +94,7 @@ void flush_recv(Engine& engine, QueuePair& qp) noexcept {
 
 void flush_all(Engine& engine, QueuePair& qp) noexcept {
   flush_send(engine, qp);
+  stop_receiving(engine, qp);  // not with each later receive: the NAK that follows may wait for credit
   flush_recv(engine, qp);
   if (qp.config.srq != nullptr) engine.raise(qp, AsyncEventKind::kLastWqeReached);
 }
@@ -114,6 +122,7 @@ void select_srq(QueuePair& qp, SharedReceiveQueue* srq) noexcept {
 }
 
 void forget_everything(Engine& engine, QueuePair& qp) noexcept {
+  SendList::unlink(qp);  // its next life may use another port or lane, whose credit it must not miss
   stop_sending(engine, qp);
   stop_receiving(engine, qp);
   qp.sq.clear();

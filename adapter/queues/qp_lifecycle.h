@@ -15,6 +15,9 @@ namespace weft::adapter {
 /// Entry to RTR and to RTS: each side starts at the PSN of the attributes.
 void start_receiving(Engine& engine, QueuePair& qp) noexcept;
 void start_sending(Engine& engine, QueuePair& qp) noexcept;
+/// The QP begins to use its port: it is told of later changes, and fails within kPortDownLimit if the port
+/// stays down.
+void watch_port(Engine& engine, QueuePair& qp) noexcept;
 
 /// The adapter ends a QP: all remaining WQEs complete as flushed, in order. `kind` is the reason.
 /// `completed`: a completion has already reported it.

@@ -247,7 +247,9 @@ void Completer::take_nak(QueuePair& qp, const CellView& cell, uint64_t number) n
   SendSide& tx = qp.tx;
   const NakRule& rule = nak_rule(cell.ack.code);
   Progress progress;
-  if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
+  // A NAK that ends the connection leaves when everything before its PSN has been executed. In strict mode
+  // the ACKs of that which had not left are dropped with the peer's QP.
+  if (qp.config.ack_mode == AckMode::kSelective || !rule.repeats) acknowledge_before(qp, number, progress);
   if (progress.any) made_progress(qp);
   if (qp.state == QpState::kErr || number < tx.first) return;
   if (!rule.repeats) return fail_packet(qp, number, {rule.reason});

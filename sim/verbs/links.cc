@@ -39,6 +39,7 @@ void Links::cut(uint32_t number, Instant now) noexcept {
   link.cut = true;
   link.cut_spans.push_back({now});
   link.told_expired = false;
+  link.waits_from = now;
   ++link.cuts;
   ++link.downs;
 }
@@ -117,8 +118,10 @@ std::string Links::told(uint32_t number, AsyncEventKind kind, Instant now) {
       link.told_new = true;
       return link.ups == 0 || !link.told_up ? "there was no reason: its link is the old one" : "";
     case AsyncEventKind::kPortExpired:
-      if (!link.cut || now - link.cut_spans.back().begin < kExpires || std::exchange(link.told_expired, true))
-        return "there was no reason: the link was not cut for 10 s, or this was reported before";
+      // It expires again for QPs made meanwhile.
+      if (!link.cut || now - std::exchange(link.waits_from, now) < kExpires)
+        return "there was no reason: the link was not cut for 10 s, or it was reported within these 10 s";
+      link.told_expired = true;
       return {};
     case AsyncEventKind::kLidChange:
     case AsyncEventKind::kGidChange:

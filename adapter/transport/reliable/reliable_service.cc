@@ -98,13 +98,15 @@ bool has_lost_cells(const QueuePair& qp) noexcept {
 /// it.
 void ReliableService::say_last_words(QueuePair& qp) noexcept {
   if (!qp.serves_window() || !qp.abilities().receive) return;
-  const bool insists = qp.counters.get(QpCounter::kAcksSent) != 0 && has_lost_cells(qp);
+  const bool executed = qp.rx.expected != qp.attr.rq_psn;  // in this life; the counters are of all lives
+  const bool insists = executed && qp.counters.get(QpCounter::kAcksSent) != 0 && has_lost_cells(qp);
   if (!qp.rx.debt.due() && !insists) return;
+  bool done = false;
   for (int time = 0; time < (insists ? kLastWordsRepeated : 1); ++time) {
     qp.rx.debt.want(true, engine_.now);
-    bool done = false;
     acknowledger_.run(qp, done);
   }
+  if (done) AckList::unlink(qp);
 }
 
 void ReliableService::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {

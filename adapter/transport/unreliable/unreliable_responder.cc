@@ -62,11 +62,11 @@ bool UnreliableResponder::check_turn(QueuePair& qp, const CellView& cell) noexce
 ResponderFault UnreliableResponder::open_packet(QueuePair& qp, const CellView& cell) noexcept {
   ReceiveSide& rx = qp.rx;
   RxPacket& packet = rx.at(Psn());
-  ResponderFault fault = placement_.check_operation(qp, cell);
-  if (fault != ResponderFault::kNone) return fault;
   begin_packet(packet, cell);
   describe_packet(packet, cell);
-  fault = placement_.check_turn(qp, packet, 0);  // data that does not belong to its message is not stored
+  ResponderFault fault = placement_.check_operation(qp, cell);
+  // Data that does not belong to its message is not stored.
+  if (fault == ResponderFault::kNone) fault = placement_.check_turn(qp, packet, 0);
   if (fault != ResponderFault::kNone) return fault;
   if (rx.message.goes_on()) {
     packet.offset = static_cast<uint32_t>(rx.message.bytes());

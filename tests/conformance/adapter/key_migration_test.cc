@@ -252,6 +252,26 @@ TEST_P(KeyMigration, MIG_STATE_06_a_one_shot_key_serves_once_among_all_nics) {
   EXPECT_EQ(pair.far.at(128), std::byte{0});
 }
 
+/// The key ends with the execution of the read, before its response cells leave.
+TEST_P(KeyMigration, MIG_STATE_06_a_read_under_a_one_shot_key_is_answered_to_its_last_byte) {
+  covers("MIG-STATE-06");
+  const auto qps = pair.connect({}, other());
+  pair.move(qps);
+  const Rkey key = pair.bound_key(0, 0, 4096, Access::kRemoteRead | Access::kOneShot);
+  pair.far.fill(0, 4096, 0x4C);
+  ASSERT_EQ(pair.read(*qps[0], key, pair.far.region.addr, 8192, 3000), PostResult::kOk);
+  pair.run();
+  ASSERT_EQ(pair.near.done.size(), 1U);
+  EXPECT_EQ(pair.near.last_status(), WcStatus::kSuccess);
+  EXPECT_EQ(pair.near.at(8192), std::byte{0x4C});
+  EXPECT_EQ(pair.near.at(8192 + 2999), std::byte{0x4C});
+  EXPECT_TRUE(pair.list(pair.far, 0).query(key.value())->touched) << "its maker knows that it was used";
+  EXPECT_FALSE(pair.list(pair.far, other()).has_key(key.value()));
+  ASSERT_EQ(pair.read(*qps[0], key, pair.far.region.addr, 8192, 64), PostResult::kOk);
+  pair.run();
+  EXPECT_EQ(pair.near.last_status(), WcStatus::kRemoteAccess);
+}
+
 TEST_P(KeyMigration, MIG_STATE_07_later_packets_with_the_key_need_no_question) {
   covers("MIG-STATE-07");
   const auto qps = pair.connect({}, other());

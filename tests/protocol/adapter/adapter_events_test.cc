@@ -6,7 +6,9 @@
 #include <map>
 #include <vector>
 
+#include "adapter/limits.h"
 #include "adapter/queues/qp_rules.h"
+#include "adapter/queues/queue_pair.h"
 #include "adapter/queues/shared_receives.h"
 #include "base/pending_list.h"
 #include "tests/support/adapter_pair.h"
@@ -244,6 +246,65 @@ TEST(AdapterEvents, a_port_expires_each_time_that_it_stays_down) {
     pair.pipe.set_up(true);
     pair.run(1);
   }
+}
+
+/// A responder that sends nothing itself stays in RTR. It answers more reads than the cells of one turn.
+TEST(AdapterEvents, a_responder_in_rtr_goes_on_with_its_answers_when_its_port_comes_up) {
+  AdapterPair pair;
+  const QpConfig config;
+  QueuePair* asks = pair.make_qp(0, config);
+  QueuePair* answers = pair.make_qp(1, config);
+  QpAttr attr{.state = QpState::kInit,
+              .access = Access::kRemoteRead,
+              .dlid = Lid(1),
+              .rq_psn = Psn(100),
+              .dest_qpn = pair.side(0).adapter->qpn(*asks)};
+  pair.bring_up(0, *asks, config, pair.side(1).adapter->qpn(*answers), Lid(2), Psn(100), Psn(5));
+  for (QpState from = QpState::kReset; from != QpState::kRtr; from = attr.state) {
+    attr.state = from == QpState::kReset ? QpState::kInit : QpState::kRtr;
+    const uint32_t mask = kQpAttrState | find_qp_rule(config.type, from, attr.state)->required;
+    ASSERT_EQ(pair.side(1).adapter->modify_qp(*answers, attr, mask), ModifyResult::kOk);
+  }
+  constexpr uint32_t kBytes = 2 * kCellsPerQpTurn * 256;
+  pair.side(1).fill(0, kBytes, 7);
+  const Sge to = pair.side(0).sge(kBytes, kBytes);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*asks, {.opcode = SendOpcode::kRdmaRead,
+                                                    .sges = {&to, 1},
+                                                    .remote_addr = pair.side(1).region.addr,
+                                                    .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  pair.run(1, Duration{});
+  ASSERT_FALSE(pair.pipe.sent_by(1).empty());
+  ASSERT_TRUE(answers->answers);
+  pair.pipe.set_up(false);
+  pair.run(2, Duration{});
+  pair.pipe.set_up(true);
+  for (int turns = 0; turns < 10; ++turns) pair.run_one(1);  // by itself: the requester repeats nothing yet
+  EXPECT_FALSE(answers->answers);
+  pair.run(10);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(0).bytes_at(kBytes, kBytes), pair.side(1).bytes_at(0, kBytes));
+}
+
+/// Its requests end, too: with the next expiry, which is a whole kPortDownLimit later.
+TEST(AdapterEvents, a_connection_made_over_an_expired_port_fails_in_its_turn) {
+  AdapterPair pair;
+  pair.run(2);
+  pair.pipe.set_up(false);
+  pair.run(12, 1s);
+  static_cast<void>(events_of(pair.side(0)));
+  const auto qps = pair.connect({});
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = 3, .sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(9, 1s);
+  EXPECT_TRUE(pair.side(0).completions.empty());
+  EXPECT_LE(pair.side(0).adapter->deadline(), pair.clock.now() + kPortDownLimit);
+  pair.run(3, 1s);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kFlushed);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kErr);
+  EXPECT_EQ(pair.side(0).adapter->deadline(), kNever);
 }
 
 /// Inside a subnet endnodes are addressed by LID: connections survive a new GUID, but not a new subnet.

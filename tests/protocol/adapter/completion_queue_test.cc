@@ -206,6 +206,29 @@ TEST_F(FewCompletionQueues, one_takes_one_place_in_the_list) {
   EXPECT_EQ(adapter().cqs().next_notified(), seldom);
 }
 
+/// A QP ends because its send queue's CQ overran. Its flushed receives overrun a second CQ, whose other QP
+/// the adapter has looked at already. That QP ends, too.
+TEST_F(CompletionQueues, an_overrun_by_the_end_of_another_qp_ends_all_that_complete_there) {
+  CompletionQueue* one = adapter().cqs().create(1).value();
+  CompletionQueue* two = adapter().cqs().create(2).value();
+  const QpConfig config{.send_cq = one, .recv_cq = two};
+  QueuePair* ends = pair.make_qp(0, config);
+  QueuePair* peer = pair.make_qp(1, {});
+  pair.bring_up(0, *ends, config, pair.side(1).adapter->qpn(*peer), Lid(2), Psn(1), Psn(2));
+  pair.bring_up(1, *peer, {}, adapter().qpn(*ends), Lid(1), Psn(2), Psn(1));
+  QueuePair* other = connect(two, 0);
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(pair.post_recv(0, *ends, i, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+    ASSERT_EQ(pair.post_recv(1, *peer, i, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+    send(*ends, i);
+  }
+  pair.run(20);
+  EXPECT_TRUE(adapter().cqs().query(*one).overrun);
+  ASSERT_EQ(adapter().query_qp(*ends).state, QpState::kErr);
+  EXPECT_TRUE(adapter().cqs().query(*two).overrun);
+  EXPECT_EQ(adapter().query_qp(*other).state, QpState::kErr);
+}
+
 /// Side 1's program answers a Send as soon as it sees it. At side 0 the Send and the receive of the answer
 /// complete on one queue.
 class AnsweredSends : public CompletionQueues {

@@ -431,6 +431,25 @@ TEST_F(Failures, datagrams_that_are_not_taken_are_reported_once_for_each_cause) 
   EXPECT_EQ(of_responder().expected, 10U);
 }
 
+/// Of an unreliable connection: it is that of the refused request, not of the message before it.
+TEST_F(Failures, a_report_describes_the_operation_that_was_refused) {
+  connect(quick(), QpType::kUc);
+  QpAttr attr;
+  attr.access = Access::kRemoteRead;
+  ASSERT_EQ(pair_.side(1).adapter->modify_qp(*qps_[1], attr, kQpAttrAccess), ModifyResult::kOk);
+  receive(64);
+  send();
+  settle();
+  ASSERT_EQ(pair_.side(1).completions.size(), 1U);
+  SendRequest wrong = request(SendOpcode::kRdmaWrite);
+  wrong.remote_addr += 128;
+  post(wrong);
+  expect(Reason::kNone, Reason::kQpRightMissing);
+  EXPECT_EQ(of_responder().work, FailedWork::kWrite);
+  EXPECT_EQ(of_responder().key, pair_.side(1).region.rkey.value());
+  EXPECT_EQ(of_responder().address, pair_.side(1).region.addr + 128);
+}
+
 // ---- flushed requests and later lives --------------------
 
 TEST_F(Failures, flushed_requests_have_the_code_of_what_ended_their_qp) {

@@ -3,6 +3,7 @@
 // still waits for the acknowledgement.
 #include <gtest/gtest.h>
 
+#include "adapter/limits.h"
 #include "tests/support/adapter_pair.h"
 
 namespace weft::test {
@@ -97,6 +98,78 @@ TEST_F(LastWords, are_not_repeated_where_no_cell_was_lost) {
   ASSERT_TRUE(pair_.side(1).adapter->destroy_qp(qps_[1]).ok());
   expect_success();
   EXPECT_EQ(said, 1);
+}
+
+/// Two QPs of side 0 and their peers. The first peer owes an ACK and ends, or its owner does (kRts); the
+/// second one owes its ACK later.
+class LastWordsAmongOthers : public ::testing::TestWithParam<QpState> {
+ protected:
+  void write(int index, uint32_t flags) {
+    const Sge from = pair_.side(0).sge(0, 64);
+    ASSERT_EQ(pair_.side(0).adapter->post_send(*qp(0, index), {.opcode = SendOpcode::kRdmaWrite,
+                                                               .flags = flags,
+                                                               .sges = {&from, 1},
+                                                               .remote_addr = pair_.side(1).region.addr,
+                                                               .rkey = pair_.side(1).region.rkey}),
+              PostResult::kOk);
+    pair_.run(2, Duration{});
+  }
+  void end_first_peer() {
+    ChannelAdapter& far = *pair_.side(1).adapter;
+    if (GetParam() == QpState::kRts) return far.say_last_words();
+    ASSERT_EQ(far.modify_qp(*qp(1, 0), {.state = GetParam()}, kQpAttrState), ModifyResult::kOk);
+  }
+  void expect_acks_of_second() {
+    pair_.pipe.clear_trace();
+    write(1, 0);
+    EXPECT_TRUE(pair_.pipe.sent_by(1, Opcode::kAck).empty()) << "it is not wanted at once";
+    pair_.run(20, kAckDelay / 10);
+    EXPECT_EQ(pair_.pipe.sent_by(1, Opcode::kAck).size(), 1U);
+  }
+  QueuePair* qp(size_t side, int index) { return qps_[static_cast<size_t>(index)][side]; }
+
+  AdapterPair pair_;
+  std::array<std::array<QueuePair*, 2>, 2> qps_{pair_.connect({.signal_all = false}),
+                                                pair_.connect({.signal_all = false})};
+};
+INSTANTIATE_TEST_SUITE_P(ends, LastWordsAmongOthers,
+                         ::testing::Values(QpState::kErr, QpState::kReset, QpState::kRts));
+
+TEST_P(LastWordsAmongOthers, said_before_their_time_hold_up_no_other_ack) {
+  write(0, 0);
+  ASSERT_TRUE(pair_.pipe.sent_by(1).empty());
+  end_first_peer();
+  EXPECT_EQ(pair_.pipe.sent_by(1, Opcode::kAck).size(), 1U);
+  expect_acks_of_second();
+}
+
+TEST_P(LastWordsAmongOthers, said_while_the_qp_waits_for_credit_hold_up_no_other_ack) {
+  pair_.pipe.set_room(1, 0);
+  write(0, kSendSignaled);
+  ASSERT_TRUE(pair_.pipe.sent_by(1).empty());
+  pair_.pipe.set_room(1, UINT32_MAX);
+  end_first_peer();
+  EXPECT_EQ(pair_.pipe.sent_by(1, Opcode::kAck).size(), 1U);
+  pair_.run(2, Duration{});
+  expect_acks_of_second();
+}
+
+/// The losses of the first life are no reason to repeat an ACK in the second.
+TEST_F(LastWords, of_a_second_life_that_received_nothing_are_none) {
+  int losses = 1;
+  pair_.pipe.set_filter([&](int from, std::vector<std::byte>&) {
+    return from == 1 && losses > 0 ? (--losses, Verdict::kDrop) : Verdict::kPass;
+  });
+  send_and_receive();
+  for (int turns = 0; turns < 1000 && pair_.side(0).completions.empty(); ++turns) pair_.run(1, 1ms);
+  ASSERT_EQ(pair_.side(0).completions.size(), 1U);
+  ChannelAdapter& far = *pair_.side(1).adapter;
+  ASSERT_EQ(far.modify_qp(*qps_[1], {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+  pair_.bring_up(1, *qps_[1], {}, pair_.side(0).adapter->qpn(*qps_[0]), Lid(1), Psn(7), Psn(9));
+  pair_.run(20);
+  pair_.pipe.clear_trace();
+  ASSERT_TRUE(far.destroy_qp(qps_[1]).ok());
+  EXPECT_TRUE(pair_.pipe.sent_by(1).empty());
 }
 
 }  // namespace

@@ -464,6 +464,41 @@ TEST_F(ResponderProtocol, every_cell_gets_its_own_ack_in_strict_mode) {
   EXPECT_EQ(completions().size(), 1U);
 }
 
+/// The refusal leaves alone: the ACKs of the cells before it had not left. It tells that they were executed.
+TEST(StrictAcks, a_refusal_acknowledges_what_was_executed_before_it) {
+  AdapterPair pair;
+  const auto qps = pair.connect({.ack_mode = AckMode::kStrict});
+  const Sge from = pair.side(0).sge(0, 64);
+  for (uint64_t i = 0; i < 3; ++i) {
+    const uint64_t beyond = i == 1 ? kPairBufferBytes : 0;
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = i,
+                                                        .opcode = SendOpcode::kRdmaWrite,
+                                                        .sges = {&from, 1},
+                                                        .remote_addr = pair.side(1).region.addr + beyond,
+                                                        .rkey = pair.side(1).region.rkey}),
+              PostResult::kOk);
+  }
+  pair.run(10);
+  std::vector<WcStatus> ends;
+  for (const WorkCompletion& done : pair.side(0).completions) ends.push_back(done.status);
+  EXPECT_EQ(ends, (std::vector{WcStatus::kSuccess, WcStatus::kRemoteAccess, WcStatus::kFlushed}));
+}
+
+/// The program posts receives until it sees that the QP is in ERR.
+TEST_F(ResponderProtocol, a_receive_posted_in_error_leaves_the_refusal_that_waits_for_credit) {
+  pair.pipe.set_room(0, 0);
+  receive(write(0, pair.side(0).region.addr + kPairBufferBytes, pair.side(0).region.rkey));
+  ASSERT_EQ(state(), QpState::kErr);
+  post_recv(1);
+  pair.pipe.set_room(0, 2);
+  pair.run(2);
+  ASSERT_EQ(completions().size(), 1U);
+  EXPECT_EQ(completions()[0].status, WcStatus::kFlushed);
+  const auto sent = answers();
+  ASSERT_EQ(sent.size(), 1U);
+  EXPECT_EQ(sent[0].ack.code, AckCode::kRemoteAccess);
+}
+
 TEST_F(ResponderProtocol, a_cell_whose_own_ack_finds_no_place_is_dropped_and_counted) {
   make({.ack_mode = AckMode::kStrict});
   pair.pipe.set_room(0, 0);  // no acknowledgement can leave

@@ -510,6 +510,7 @@ TEST_F(Xrc, what_does_not_fit_is_refused) {
   EXPECT_TRUE(refused({.type = QpType::kXrcRecv, .send_cq = side.cq, .xrcd = domain}));
   EXPECT_TRUE(refused({.type = QpType::kXrcRecv, .recv_cq = side.cq, .xrcd = domain}));
   EXPECT_TRUE(refused({.type = QpType::kXrcRecv, .srq = queue.srq, .xrcd = domain}));
+  EXPECT_TRUE(refused({.type = QpType::kXrcRecv, .xrcd = domain, .idata_takes_recv_wqe = false}));
   EXPECT_TRUE(refused({.type = QpType::kXrcSend, .pd = side.pd}));
   EXPECT_TRUE(refused({.type = QpType::kXrcSend, .pd = side.pd, .send_cq = side.cq, .xrcd = domain}));
   EXPECT_TRUE(refused({.type = QpType::kXrcSend, .pd = side.pd, .send_cq = side.cq, .packet_crc = true}));

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "adapter/bring_up.h"
+#include "adapter/limits.h"
 #include "base/stats_page.h"
+#include "messages/cell.h"
 #include "tests/support/adapter_pair.h"
 #include "tests/support/temp_dir.h"
 
@@ -276,6 +278,78 @@ TEST_F(TwoPorts, a_queue_pair_moved_to_another_port_sends_there) {
   ASSERT_EQ(second.sent_by(0).size(), 1U);
   EXPECT_EQ(second.sent_by(0)[0]->view.slid, Lid(3));
   EXPECT_EQ(second.sent_by(0)[0]->view.dlid, Lid(4));
+}
+
+/// Its first life ends while it waits for credit of a port that gets none.
+TEST_F(TwoPorts, a_queue_pair_reset_while_it_waits_for_credit_sends_by_the_port_of_its_next_life) {
+  QueuePair* qp = make_qp();
+  const Sge data = sge(0, 64);
+  const auto live = [&](uint8_t port, Lid dlid) {
+    ASSERT_EQ(bring_up(near, *qp, {.port = port, .dlid = dlid, .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+    ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
+    run(2);
+  };
+  first.set_room(0, 0);
+  live(1, Lid(2));
+  ASSERT_TRUE(first.trace().empty());
+  for (const QpState to : {QpState::kErr, QpState::kReset})
+    ASSERT_EQ(near.modify_qp(*qp, {.state = to}, kQpAttrState), ModifyResult::kOk);
+  live(2, Lid(4));
+  EXPECT_EQ(second.sent_by(0, Opcode::kSend).size(), 1U);
+}
+
+/// The same for the acknowledgement that it owes.
+TEST_F(TwoPorts, a_queue_pair_reset_while_its_ack_waits_for_credit_acknowledges_in_its_next_life) {
+  QueuePair* qp = make_qp();
+  const auto take = [&](Pipe& pipe, uint8_t port, Lid own, Lid peer) {
+    ASSERT_EQ(bring_up(near, *qp, {.port = port, .dlid = peer, .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+    const Sge data = sge(0, 64);
+    ASSERT_EQ(near.post_recv(*qp, {.sges = {&data, 1}}), PostResult::kOk);
+    const CellTemplate fixed = make_cell_template({.dest_subnet = SubnetId(1),
+                                                   .src_subnet = SubnetId(1),
+                                                   .dlid = own,
+                                                   .slid = peer,
+                                                   .vl = VirtualLane(0),
+                                                   .sl = ServiceLevel(0),
+                                                   .dest_qpn = near.qpn(*qp),
+                                                   .src_qpn = Qpn(0x222)});
+    std::vector<std::byte> cell(kCellHeaderBytes + 16 + kCrcBytes);
+    (void)compose_cell_header(
+        cell.data(), fixed,
+        {.opcode = Opcode::kSend, .flags = kCellFirst | kCellLast | kCellAckWanted, .payload_bytes = 16});
+    pipe.inject(0, cell);
+    run(2);
+  };
+  first.set_room(0, 0);
+  take(first, 1, Lid(1), Lid(2));
+  ASSERT_EQ(completions.size(), 1U);
+  for (const QpState to : {QpState::kErr, QpState::kReset})
+    ASSERT_EQ(near.modify_qp(*qp, {.state = to}, kQpAttrState), ModifyResult::kOk);
+  take(second, 2, Lid(3), Lid(4));
+  ASSERT_EQ(completions.size(), 2U);
+  EXPECT_EQ(second.sent_by(0, Opcode::kAck).size(), 1U);
+}
+
+/// Its requests fail there like those of a queue pair that was there when the port went down.
+TEST_F(TwoPorts, a_queue_pair_moved_to_an_expired_port_fails_when_that_expires_again) {
+  QueuePair* qp = make_qp();
+  ASSERT_EQ(bring_up(near, *qp, {.dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
+  second.set_up(false);
+  for (int i = 0; i < 2; ++i, clock.advance(kPortDownLimit)) run(1);
+  ASSERT_EQ(near.query_qp(*qp).state, QpState::kRts);
+  QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
+  attr.state = QpState::kRts;
+  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  const Sge data = sge(0, 64);
+  ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
+  run(2);
+  EXPECT_TRUE(completions.empty());
+  clock.advance(kPortDownLimit);
+  run(2);
+  EXPECT_EQ(near.query_qp(*qp).state, QpState::kErr);
+  EXPECT_EQ(completions.size(), 1U);
 }
 
 }  // namespace
