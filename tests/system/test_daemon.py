@@ -1,4 +1,5 @@
 """The fabric that comes with the first program: what it has of that program, and what programs and tools show of each other."""
+import fcntl
 import json
 import os
 import pathlib
@@ -157,6 +158,20 @@ class ToolsTest(WeftCase):
                                       env=self.environment, timeout=60)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+
+    def test_down_says_that_another_launcher_has_taken_the_lock_since(self):
+        """As a waiting `weft run` does when the fabric ends. Here the test has the lock all the time, for both launchers."""
+        self.up().terminate()
+        harness.wait_for(lambda: self.weft("status", "--fabric", "t")[0] != 0, "the end of the fabric")
+        place = self.state / "t"
+        with open(place / "lock", "r+b") as lock, subprocess.Popen(["sleep", "600"], preexec_fn=die_with_test) as launcher:
+            self.addCleanup(launcher.kill)
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            ticks = pathlib.Path(f"/proc/{launcher.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
+            (place / "run").write_text(f"launcher {launcher.pid} {ticks}\n", encoding="utf-8")
+            code, out, err = self.weft("down", "--fabric", "t")
+            self.assertEqual(launcher.wait(10), -signal.SIGTERM)
+            self.assertEqual((code, out, err), (0, "fabric 't' has ended; another has been started since\n", ""))
 
     def test_down_on_nothing_says_so_and_has_nothing_to_do(self):
         code, out, err = self.weft("down")
