@@ -159,6 +159,26 @@ class ToolsTest(WeftCase):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("cannot write to standard output: No space left on device", done.stderr)
 
+    def test_a_command_that_prints_until_ctrl_c_ends_when_its_output_cannot_be_written(self):
+        """A full disk, and a reader that has gone while SIGPIPE is ignored."""
+        self.up()
+        for words in (["logs", "--follow"], ["stat", "--watch", "--interval", "10"], ["stat", "--watch", "--json", "--interval", "10"]):
+            with open("/dev/full", "w", encoding="utf-8") as full, self.subTest(words=words):
+                done = subprocess.run([self.bin / "weft", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      env=self.environment, timeout=20)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+            with self.subTest(words=words, reader="gone"):
+                reader, writer = os.pipe()
+                os.close(reader)
+                try:
+                    done = subprocess.run([self.bin / "weft", *words], stdout=writer, stderr=subprocess.PIPE, text=True,
+                                          env=self.environment, timeout=20, restore_signals=False)
+                finally:
+                    os.close(writer)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot write to standard output: Broken pipe", done.stderr)
+
     def test_down_says_that_another_launcher_has_taken_the_lock_since(self):
         """As a waiting `weft run` does when the fabric ends. Here the test has the lock all the time, for both launchers."""
         self.up().terminate()
