@@ -179,6 +179,35 @@ class ToolsTest(WeftCase):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("cannot write to standard output: Broken pipe", done.stderr)
 
+    def test_a_fabric_starts_in_the_background_without_standard_descriptors(self):
+        """Descriptors of the daemon's own must not get their numbers. `-d` ends with 0 although its line has no place."""
+        self.addCleanup(self.weft, "down")
+        for closed in ("<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"):
+            with self.subTest(closed=closed):
+                done = subprocess.run(["sh", "-c", f'exec "$0" up --detach "$1" {closed}', self.bin / "weft", self.file],
+                                      env=self.environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                code, text, err = self.weft("status", "--json")
+                self.assertEqual(code, 0, err)
+                launcher = json.loads(text)["launcher"]
+                for number in range(3):
+                    self.assertEqual(os.readlink(f"/proc/{launcher}/fd/{number}"), "/dev/null")
+                self.assertEqual(self.weft("down")[0], 0)
+
+    def test_a_program_finds_the_descriptors_that_its_starter_left(self):
+        for closed, wanted in (("<&-", "1 2"), ("<&- 2>&-", "1")):
+            look = "for n in 0 1 2; do if [ -e /proc/$$/fd/$n ]; then echo $n; fi; done"
+            done = subprocess.run(["sh", "-c", f'exec "$0" run sh -c "$1" {closed}', self.bin / "weft", look],
+                                  env=self.environment, stdout=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.stdout.split(), wanted.split(), closed)
+
+    def test_output_without_a_place_is_a_failure(self):
+        self.up()
+        done = subprocess.run(["sh", "-c", 'exec "$0" status <&- >&-', self.bin / "weft"], env=self.environment, stderr=subprocess.PIPE,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write to standard output: Bad file descriptor", done.stderr)
+
     def test_down_says_that_another_launcher_has_taken_the_lock_since(self):
         """As a waiting `weft run` does when the fabric ends. Here the test has the lock all the time, for both launchers."""
         self.up().terminate()

@@ -8,6 +8,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/standard_descriptors.h"
 #include "base/text_file.h"
 #include "tools/commands/command.h"
 #include "tools/launch/daemon.h"
@@ -171,7 +172,9 @@ int command_up(const Arguments& arguments) {
     const Result<bool> forked = start_daemon(report);
     if (!forked.ok()) return failure("up", forked.error().text);
     if (!forked.value()) {
-      if (!options.quiet) print_line("the fabric is up; weft status shows it, weft down ends it");
+      // A starter that has closed standard output wants no line, and the missing line is no failure.
+      if (!options.quiet && has_standard_output())
+        print_line("the fabric is up; weft status shows it, weft down ends it");
       return kExitDone;
     }
   }
