@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/standard_descriptors.h"
 #include "node/spec.h"
 
 namespace weft::node {
@@ -45,6 +46,7 @@ namespace weft::node {
 /// exits with 1.
 template <class Spec, class Run>
 int run_program(int argc, char** argv, Run run) {
+  occupy_standard_descriptors();
   try {
     Spec spec;
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -88,11 +88,14 @@ void copied(int from, int to) noexcept {
 }
 
 bool release(int descriptor) noexcept {
+  // Almost every close() of a program ends here. engine() may load a library, so only a channel, which the
+  // loaded library has made, may ask for it.
+  if (channel_of(descriptor) < 0 || of_another_process()) return false;
   const Engine* all = engine();
-  if (all != nullptr && channel_of(descriptor) == descriptor && !of_another_process())
+  if (all != nullptr && channel_of(descriptor) == descriptor)
     all->cm_await_reader(descriptor);  // its write() has to find the channel
   const int channel = channel_of(descriptor);
-  if (channel < 0 || of_another_process()) return false;
+  if (channel < 0) return false;  // another thread has released it meanwhile
   set(descriptor, -1);
   if (channel != descriptor || all == nullptr) return false;
   const int copy = find_copy(channel);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/standard_descriptors.h"
 #include "sim/verbs/command.h"
 #include "sim/world.h"
 
@@ -231,6 +232,7 @@ int run_all(const Options& options) {
 }  // namespace weft::sim
 
 int main(int argc, char** argv) {
+  weft::occupy_standard_descriptors();
   weft::sim::Options options;
   try {
     if (const int code = weft::sim::parse(argc, argv, options); code != 0) return code - 1;

@@ -8,6 +8,7 @@
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/standard_descriptors.h"
 #include "base/words.h"
 #include "tools/commands/command.h"
 #include "tools/launch/daemon.h"
@@ -85,6 +86,7 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
+  weft::occupy_standard_descriptors();
   try {
     weft::tools::ignore_file_size_signal();
     return weft::tools::run(argc, argv);

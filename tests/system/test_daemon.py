@@ -1,4 +1,5 @@
 """The fabric that comes with the first program: what it has of that program, and what programs and tools show of each other."""
+import fcntl
 import json
 import os
 import pathlib
@@ -157,6 +158,69 @@ class ToolsTest(WeftCase):
                                       env=self.environment, timeout=60)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+
+    def test_a_command_that_prints_until_ctrl_c_ends_when_its_output_cannot_be_written(self):
+        """A full disk, and a reader that has gone while SIGPIPE is ignored."""
+        self.up()
+        for words in (["logs", "--follow"], ["stat", "--watch", "--interval", "10"], ["stat", "--watch", "--json", "--interval", "10"]):
+            with open("/dev/full", "w", encoding="utf-8") as full, self.subTest(words=words):
+                done = subprocess.run([self.bin / "weft", *words], stdout=full, stderr=subprocess.PIPE, text=True,
+                                      env=self.environment, timeout=20)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+            with self.subTest(words=words, reader="gone"):
+                reader, writer = os.pipe()
+                os.close(reader)
+                try:
+                    done = subprocess.run([self.bin / "weft", *words], stdout=writer, stderr=subprocess.PIPE, text=True,
+                                          env=self.environment, timeout=20, restore_signals=False)
+                finally:
+                    os.close(writer)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot write to standard output: Broken pipe", done.stderr)
+
+    def test_a_fabric_starts_in_the_background_without_standard_descriptors(self):
+        """Descriptors of the daemon's own must not get their numbers. `-d` ends with 0 although its line has no place."""
+        self.addCleanup(self.weft, "down")
+        for closed in ("<&-", ">&-", "<&- >&-", "<&- >&- 2>&-"):
+            with self.subTest(closed=closed):
+                done = subprocess.run(["sh", "-c", f'exec "$0" up --detach "$1" {closed}', self.bin / "weft", self.file],
+                                      env=self.environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+                code, text, err = self.weft("status", "--json")
+                self.assertEqual(code, 0, err)
+                launcher = json.loads(text)["launcher"]
+                for number in range(3):
+                    self.assertEqual(os.readlink(f"/proc/{launcher}/fd/{number}"), "/dev/null")
+                self.assertEqual(self.weft("down")[0], 0)
+
+    def test_a_program_finds_the_descriptors_that_its_starter_left(self):
+        for closed, wanted in (("<&-", "1 2"), ("<&- 2>&-", "1")):
+            look = "for n in 0 1 2; do if [ -e /proc/$$/fd/$n ]; then echo $n; fi; done"
+            done = subprocess.run(["sh", "-c", f'exec "$0" run sh -c "$1" {closed}', self.bin / "weft", look],
+                                  env=self.environment, stdout=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(done.stdout.split(), wanted.split(), closed)
+
+    def test_output_without_a_place_is_a_failure(self):
+        self.up()
+        done = subprocess.run(["sh", "-c", 'exec "$0" status <&- >&-', self.bin / "weft"], env=self.environment, stderr=subprocess.PIPE,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write to standard output: Bad file descriptor", done.stderr)
+
+    def test_down_says_that_another_launcher_has_taken_the_lock_since(self):
+        """As a waiting `weft run` does when the fabric ends. Here the test has the lock all the time, for both launchers."""
+        self.up().terminate()
+        harness.wait_for(lambda: self.weft("status", "--fabric", "t")[0] != 0, "the end of the fabric")
+        place = self.state / "t"
+        with open(place / "lock", "r+b") as lock, subprocess.Popen(["sleep", "600"], preexec_fn=die_with_test) as launcher:
+            self.addCleanup(launcher.kill)
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            ticks = pathlib.Path(f"/proc/{launcher.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
+            (place / "run").write_text(f"launcher {launcher.pid} {ticks}\n", encoding="utf-8")
+            code, out, err = self.weft("down", "--fabric", "t")
+            self.assertEqual(launcher.wait(10), -signal.SIGTERM)
+            self.assertEqual((code, out, err), (0, "fabric 't' has ended; another has been started since\n", ""))
 
     def test_down_on_nothing_says_so_and_has_nothing_to_do(self):
         code, out, err = self.weft("down")

@@ -1,5 +1,6 @@
 """weft fault: rules in a running switch, by the words people type, seen by counters and by traffic."""
 import json
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,30 @@ class FaultTest(FaultCommands, WeftCase):
         while self.pid("u1") in (None, before) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertNotIn(self.pid("u1"), (None, before))
+
+    def test_a_signal_ends_the_wait_of_freeze_and_not_the_node(self):
+        pid = self.pid("h1")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                command = self.start("fault", "h1", "freeze", "--for", "60s", stdout=subprocess.PIPE)
+                self.assertEqual(command.stdout.readline(), "h1: frozen\n")
+                harness.wait_for(lambda: self.is_stopped(pid), "h1 to stop")
+                command.send_signal(number)
+                self.assertEqual(command.communicate(timeout=20)[0], "h1: continues\n")
+                self.assertEqual(command.returncode, -number)
+                harness.wait_for(lambda: not self.is_stopped(pid), "h1 to continue")
+
+    def test_a_reader_that_has_gone_does_not_keep_the_node_frozen(self):
+        pid = self.pid("h1")
+        command = self.start("fault", "h1", "freeze", "--for", "200ms", stdout=subprocess.PIPE)
+        command.stdout.close()
+        command.wait(20)
+        harness.wait_for(lambda: not self.is_stopped(pid), "h1 to continue")
+        self.assertEqual(self.traffic(), 0)
+
+    @staticmethod
+    def is_stopped(pid):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "T"
 
     def test_clear_continues_what_is_frozen(self):
         """Also a switch, which answers no command meanwhile."""

@@ -57,6 +57,9 @@ Arguments shielded(Arguments words, std::initializer_list<std::string_view> valu
 void print_line(std::string_view text);
 /// Prints `text` unchanged.
 void print_raw(std::string_view text);
+/// True once a write to standard output has failed: nothing is printed any more, and a command that prints
+/// until Ctrl-C has to end.
+[[nodiscard]] bool output_failed() noexcept;
 /// Returns `code`; if a write to standard output has failed, prints a message and returns kExitFailed.
 int code_after_output(std::string_view command, int code);
 /// Prints "weft COMMAND: text" on standard error and returns kExitFailed.

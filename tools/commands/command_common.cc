@@ -69,6 +69,10 @@ void print_raw(std::string_view text) {
   }
 }
 
+bool output_failed() noexcept {
+  return output_fault != 0;
+}
+
 void print_line(std::string_view text) {
   print_raw(printable(text, true) + "\n");
 }

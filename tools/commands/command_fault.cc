@@ -15,6 +15,7 @@
 #include "tools/commands/command.h"
 #include "tools/fault/fault_control.h"
 #include "tools/fault/fault_words.h"
+#include "tools/fault/held_signals.h"
 #include "tools/show/program_list.h"
 
 namespace weft::tools {
@@ -33,12 +34,14 @@ Status strike_process(const FaultControl& fabric, const FaultOrder& order) {
             ? fmt::format("'{}' runs in another namespace of processes; use the command there", order.target)
             : fmt::format("node '{}' does not run", order.target)};
   const bool freeze = order.kind == "freeze";
+  std::optional<HeldSignals> held;  // Ctrl-C must not leave the process stopped
+  if (freeze && !order.lasts.empty()) held.emplace();
   signal_recorded(process.pid, process.start_ticks, freeze ? SIGSTOP : SIGKILL);
   const char* struck = freeze ? "frozen" : "killed";
   print_line(fmt::format("{}: {}{}", order.target, struck,
                          freeze && order.lasts.empty() ? "; weft fault clear continues it" : ""));
-  if (!freeze || order.lasts.empty()) return {};
-  std::this_thread::sleep_for(parse_time_span(order.lasts).value_or(0ns));
+  if (!held) return {};
+  held->wait(parse_time_span(order.lasts).value_or(0ns));
   signal_recorded(process.pid, process.start_ticks, SIGCONT);
   print_line(fmt::format("{}: continues", order.target));
   return {};

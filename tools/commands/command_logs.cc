@@ -138,7 +138,7 @@ int command_logs(const Arguments& arguments) {
   const uint64_t since_us = all ? 0 : dir.value().started_us();
   for (;;) {
     print_new(files, since_us, json);
-    if (!follow) return kExitDone;
+    if (!follow || output_failed()) return kExitDone;
     std::this_thread::sleep_for(100ms);
   }
 }

@@ -192,7 +192,7 @@ Status check_nodes(const StateDir& dir, const Arguments& nodes) {
   return {};
 }
 
-/// Takes two snapshots and reports; with --watch repeats this while the fabric runs.
+/// Takes two snapshots and reports; with --watch repeats this while the fabric runs and the output is taken.
 void look(const StateDir& dir, const StatOptions& options) {
   Snapshot before = read_all(dir, options.nodes);
   do {
@@ -200,7 +200,7 @@ void look(const StateDir& dir, const StatOptions& options) {
     Snapshot after = read_all(dir, options.nodes);
     report(view_of(dir), std::move(before), after, options, dir.fabric());
     before = std::move(after);
-  } while (options.watch && dir.locked());
+  } while (options.watch && !output_failed() && dir.locked());
 }
 
 /// Complaints go to standard error, because the output is for a program.

@@ -1,18 +1,18 @@
 // weft up, weft down.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "base/command_line.h"
 #include "base/log.h"
+#include "base/standard_descriptors.h"
 #include "base/text_file.h"
 #include "tools/commands/command.h"
 #include "tools/launch/daemon.h"
+#include "tools/launch/fabric_end.h"
 #include "tools/launch/launcher.h"
 #include "tools/topology/node_commands.h"
 
@@ -73,6 +73,27 @@ Result<std::optional<StateDir>> fabric_to_end(const std::string& name) {
   }
   if (!dir.ok()) return dir.error();
   return std::optional<StateDir>(std::move(*dir));
+}
+
+constexpr Duration kDownPatience = 15s;
+
+int after_end(const StateDir& dir, FabricEnd end) {
+  const pid_t launcher = dir.load().launcher;
+  switch (end) {
+    case FabricEnd::kEnded:
+      clean_up_leftovers(dir, dir.load());
+      return kExitDone;
+    case FabricEnd::kReplaced:
+      print_line(fmt::format("fabric '{}' has ended; another has been started since", dir.fabric()));
+      return kExitDone;
+    case FabricEnd::kHidden:
+      return failure("down", fmt::format("the launcher of fabric '{}' (pid {}) runs in another namespace of "
+                                         "processes, or has just started; use weft down there, or repeat it",
+                                         dir.fabric(), launcher));
+    case FabricEnd::kStays:
+      break;
+  }
+  return failure("down", fmt::format("the launcher (pid {}) does not end; kill -9 it and repeat", launcher));
 }
 
 std::string counted(size_t count, const char* one, const char* many) {
@@ -151,7 +172,9 @@ int command_up(const Arguments& arguments) {
     const Result<bool> forked = start_daemon(report);
     if (!forked.ok()) return failure("up", forked.error().text);
     if (!forked.value()) {
-      if (!options.quiet) print_line("the fabric is up; weft status shows it, weft down ends it");
+      // A starter that has closed standard output wants no line, and the missing line is no failure.
+      if (!options.quiet && has_standard_output())
+        print_line("the fabric is up; weft status shows it, weft down ends it");
       return kExitDone;
     }
   }
@@ -174,14 +197,7 @@ int command_down(const Arguments& arguments) {
     return kExitDone;
   }
   StateDir& dir = **found;
-  const RunRecord record = dir.load();
-  signal_recorded(record.launcher, record.launcher_ticks, SIGTERM);
-  for (int i = 0; i < 1500 && dir.locked(); ++i) std::this_thread::sleep_for(10ms);
-  if (Status locked = dir.lock(); !locked.ok())
-    return failure("down",
-                   fmt::format("the launcher (pid {}) does not end; kill -9 it and repeat", record.launcher));
-  clean_up_leftovers(dir, dir.load());
-  return kExitDone;
+  return after_end(dir, end_fabric(dir, kDownPatience));
 }
 
 }  // namespace weft::tools

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <climits>
 
@@ -133,6 +135,37 @@ TEST_F(Descriptors, a_copy_of_a_kept_descriptor_belongs_to_the_program) {
   EXPECT_FALSE(is_kept(501));
   EXPECT_EQ(channel_of(501), -1);
   weft_keep_descriptor(500, 0);
+}
+
+/// The engine is loaded when the program first uses RDMA. A program that never does closes files too, also in
+/// signal handlers, where nothing can be loaded.
+TEST_F(Descriptors, closing_what_is_no_channel_does_not_ask_for_the_engine) {
+  EXPECT_FALSE(release(3000));
+  EXPECT_FALSE(release(-1));
+  weft_keep_descriptor(500, 1);
+  EXPECT_FALSE(release(500));
+  release_range(0, UINT_MAX);
+  copied(3, 3000);
+  weft_keep_descriptor(500, 0);
+  EXPECT_EQ(engine_.asked, 0);
+  const int channel = open();
+  EXPECT_EQ(engine_.asked, 1);
+  EXPECT_FALSE(release(3000));
+  EXPECT_EQ(engine_.asked, 1);
+  EXPECT_TRUE(release(channel));
+  EXPECT_EQ(engine_.asked, 2);
+}
+
+/// The child shares its parent's memory, in which it must neither load a library nor end a channel.
+TEST_F(Descriptors, a_child_of_vfork_that_closes_a_channel_does_not_ask_for_the_engine) {
+  const int channel = open();
+  const pid_t child = vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): what launchers do
+  if (child == 0) _exit(release(channel) ? 1 : 0);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the child's own close() does it";
+  EXPECT_EQ(engine_.asked, 1) << "by the parent, which has opened it";
+  EXPECT_EQ(channel_of(channel), channel);
 }
 
 }  // namespace

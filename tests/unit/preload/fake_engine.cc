@@ -48,6 +48,7 @@ const Engine* engine() noexcept {
             std::memcpy(out, root.c_str(), root.size() + 1);
             return 0;
           }};
+  ++test::fake_engine().asked;
   return &calls;
 }
 

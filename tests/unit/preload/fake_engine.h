@@ -8,6 +8,7 @@
 namespace weft::test {
 
 struct FakeEngine {
+  int asked = 0;   // how often the object has asked for the engine, which the first time loads the library
   int next = 100;  // the descriptor that the next channel gets; negative: none can be opened
   std::vector<int> closed{};
   std::vector<std::pair<int, int>> moved{};  // from, to
