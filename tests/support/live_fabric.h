@@ -17,8 +17,8 @@ namespace weft::test {
 /// Over shared memory, or ZeroMQ and a Unix socket. Lets in GUID 0x1001 as LID 1 and GUID 0x1002 as LID 2.
 class LiveFabric {
  public:
-  explicit LiveFabric(LinkKind wanted = LinkKind::kShm)
-      : kind(wanted), box(endpoint(), small_switch(), nodes_with({Guid(0x1001), Guid(0x1002)})) {
+  explicit LiveFabric(LinkKind wanted = LinkKind::kShm, SubnetId subnet = {})
+      : kind(wanted), box(endpoint(), switch_of(subnet), nodes_with({Guid(0x1001), Guid(0x1002)})) {
     start();
   }
   ~LiveFabric() { stop(); }
@@ -51,6 +51,12 @@ class LiveFabric {
   SwitchBox box;
 
  private:
+  static fabric::SwitchConfig switch_of(SubnetId subnet) {
+    fabric::SwitchConfig out = small_switch();
+    out.subnet = subnet;
+    return out;
+  }
+
   std::unique_ptr<LoopRunner> runner;
   std::thread thread;
 };
