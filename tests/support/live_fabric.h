@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/loop_runner.h"
 #include "tests/support/switch_box.h"
@@ -37,6 +38,13 @@ class LiveFabric {
     if (!thread.joinable()) return;
     runner->stop();
     thread.join();
+  }
+  /// Another switch stands at the same place and gives the nodes LID 1 and the next ones.
+  void exchange(const std::vector<Guid>& guids) {
+    stop();
+    std::destroy_at(&box);
+    std::construct_at(&box, endpoint(), small_switch(), nodes_with(guids));
+    start();
   }
   [[nodiscard]] fabric::LinkEndpointConfig endpoint_of(uint64_t guid) const {
     return box.endpoint(Guid(guid));
