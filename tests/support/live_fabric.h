@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/loop_runner.h"
 #include "tests/support/switch_box.h"
@@ -17,8 +18,8 @@ namespace weft::test {
 /// Over shared memory, or ZeroMQ and a Unix socket. Lets in GUID 0x1001 as LID 1 and GUID 0x1002 as LID 2.
 class LiveFabric {
  public:
-  explicit LiveFabric(LinkKind wanted = LinkKind::kShm)
-      : kind(wanted), box(endpoint(), small_switch(), nodes_with({Guid(0x1001), Guid(0x1002)})) {
+  explicit LiveFabric(LinkKind wanted = LinkKind::kShm, SubnetId subnet = {})
+      : kind(wanted), box(endpoint(), switch_of(subnet), nodes_with({Guid(0x1001), Guid(0x1002)})) {
     start();
   }
   ~LiveFabric() { stop(); }
@@ -38,6 +39,13 @@ class LiveFabric {
     runner->stop();
     thread.join();
   }
+  /// Another switch stands at the same place and gives the nodes LID 1 and the next ones.
+  void exchange(const std::vector<Guid>& guids) {
+    stop();
+    std::destroy_at(&box);
+    std::construct_at(&box, endpoint(), small_switch(), nodes_with(guids));
+    start();
+  }
   [[nodiscard]] fabric::LinkEndpointConfig endpoint_of(uint64_t guid) const {
     return box.endpoint(Guid(guid));
   }
@@ -51,6 +59,12 @@ class LiveFabric {
   SwitchBox box;
 
  private:
+  static fabric::SwitchConfig switch_of(SubnetId subnet) {
+    fabric::SwitchConfig out = small_switch();
+    out.subnet = subnet;
+    return out;
+  }
+
   std::unique_ptr<LoopRunner> runner;
   std::thread thread;
 };

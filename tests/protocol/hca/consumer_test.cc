@@ -162,6 +162,20 @@ TEST_F(TwoDevices, the_helper_only_looks_while_callers_poll) {
   EXPECT_EQ(a().device.count(DeviceCounter::kHelperTurns), 1U);
 }
 
+TEST_F(TwoDevices, polls_that_keep_finding_entries_drive_too) {
+  hca::Cq* cq = a().context->create_cq(64).object;
+  hca::Qp* qp = a().make_qp(cq);
+  ASSERT_EQ(bring_up(*qp, Qpn(9), Lid(2)), Answer::kOk);
+  ASSERT_EQ(qp->modify({.state = adapter::QpState::kErr}, adapter::kQpAttrState), Answer::kOk);
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_EQ(a().recv(*qp, i), Answer::kOk);
+  adapter::WorkCompletion out;
+  ASSERT_EQ(a().cq->poll(std::span(&out, 1)), 0) << "a turn, which flushes all";
+  ASSERT_EQ(cq->query().fill, 40U);
+  const uint64_t before = a().device.count(DeviceCounter::kCallerTurns);
+  for (int i = 0; i < 39; ++i) ASSERT_EQ(cq->poll(std::span(&out, 1)), 1);
+  EXPECT_GT(a().device.count(DeviceCounter::kCallerTurns), before);
+}
+
 /// The helper sleeps until a late deadline; then a caller posts a request with an earlier deadline.
 TEST_F(TwoDevices, the_helper_is_kicked_when_it_would_wake_too_late) {
   const auto [qa, qb] = connected();

@@ -86,6 +86,22 @@ TEST_F(QpPageTest, the_place_of_a_qp_that_ended_is_empty_and_used_again) {
   EXPECT_EQ(shown().at("qp.0.number"), third->number().value());
 }
 
+/// Otherwise the next QP at this place would begin with what this one has counted.
+TEST_F(QpPageTest, the_counters_of_a_qp_end_with_it) {
+  const auto qps = connected();
+  ASSERT_EQ(b().recv(*qps[1], 1), Answer::kOk);
+  ASSERT_EQ(a().send(*qps[0], 2), Answer::kOk);
+  half_a_second();  // the message crosses
+  half_a_second();
+  ASSERT_EQ(shown().at("qp.0.messages_sent"), 1U);
+  ASSERT_EQ(a().context->destroy(qps[0]), Answer::kOk);
+  for (const auto& [name, value] : shown()) {
+    if (name.starts_with("qp.0.")) {
+      EXPECT_EQ(value, 0U) << name;
+    }
+  }
+}
+
 TEST_F(QpPageTest, more_than_are_shown_are_counted) {
   std::vector<hca::Qp*> all;
   for (size_t i = 0; i < hca::QpPage::kShown + 5; ++i) all.push_back(a().make_qp());

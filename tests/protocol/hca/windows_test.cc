@@ -166,6 +166,31 @@ TEST_F(ConsumerWindows, a_region_with_windows_is_not_registered_anew) {
   EXPECT_EQ(write(key, 0, 64), WcStatus::kSuccess);
 }
 
+/// The region cannot end before the window that is bound to it. What stays would use up the table of domains.
+TEST_F(ConsumerWindows, closing_a_context_ends_a_region_that_is_newer_than_its_window) {
+  for (uint32_t life = 0; life <= b().device.limits().protection_domains; ++life) {
+    hca::Context* context = b().device.open().object;
+    hca::ProtectionDomain* domain = context->alloc_pd().object;
+    ASSERT_NE(domain, nullptr) << life;
+    hca::Cq* cq = context->create_cq(16).object;
+    hca::Qp* qp = context->create_qp(*domain, {.send_cq = cq, .recv_cq = cq, .config = {}}).object;
+    hca::Window* window = context->alloc_window(*domain, WindowKind::kType1).object;
+    hca::MemoryRegion* region = context->reg_mr(*domain, b().memory, kAll).object;
+    ASSERT_TRUE(qp != nullptr && window != nullptr && region != nullptr);
+    ASSERT_EQ(bring_up(*qp, Qpn(9), Lid(1)), Answer::kOk);
+    hca::WindowBind bind = range(0, 64);
+    bind.region = region;
+    bind.addr = region->region().addr;
+    Rkey key;
+    ASSERT_EQ(qp->bind_window(*window, bind, key), Answer::kOk);
+    adapter::WorkCompletion bound;
+    while (cq->poll(std::span(&bound, 1)) == 0) {
+    }
+    ASSERT_EQ(bound.status, WcStatus::kSuccess);
+    b().device.close(context);
+  }
+}
+
 TEST_F(ConsumerWindows, binds_that_were_not_posted_promise_nothing) {
   hca::ProtectionDomain* domain = b().context->alloc_pd().object;
   const hca::QpInit make{.send_cq = b().cq, .recv_cq = b().cq, .config = {}, .user = nullptr};

@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -292,6 +294,36 @@ TEST_F(CmServices, a_wait_for_an_event_may_be_cancelled) {
   EXPECT_EQ(result, PTHREAD_CANCELED);
   listen();
   connect();
+}
+
+/// A child after fork() has no service: its close is that of the descriptor, which the parent keeps.
+TEST_F(CmServices, a_child_closes_its_copy_of_a_channel) {
+  const int descriptor = client.descriptor();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool closed = client.service().close(descriptor) == 0;
+    _exit(closed && fcntl(descriptor, F_GETFD) == -1 && errno == EBADF ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_NE(client.create(), client.create()) << "the channel goes on";
+}
+
+TEST_F(CmServices, another_lid_has_another_address) {
+  const auto can_bind = [this](Lid lid) {
+    rdma_ucm_bind_ip bind{};
+    bind.id = client.create();
+    bind.addr = to_sockaddr(ipv4_of(lid));
+    return client.command(RDMA_USER_CM_CMD_BIND_IP, bind);
+  };
+  EXPECT_TRUE(can_bind(Lid(1)));  // an identifier at the device hears of the change
+  EXPECT_FALSE(can_bind(Lid(2)));
+  fabric.exchange({Guid(0x1002), Guid(0x1001)});
+  client.expect(CmEvent::kAddressChange);
+  EXPECT_FALSE(can_bind(Lid(1)));
+  EXPECT_TRUE(can_bind(Lid(2)));
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct Node : test::MadNode, NodeView {
             .device_index = 3,
             .lid = lid(),
             .gid = {},
+            .mtu = mtu,
             .host = host,
             .process = {.incarnation = incarnation + lid().value(), .pid = lid().value()}};
   }
@@ -226,6 +227,7 @@ struct Node : test::MadNode, NodeView {
   ManualClock& clock;
   SeededRandom random;
   uint64_t host = kHost;
+  uint8_t mtu = IBV_MTU_4096;
   uint64_t incarnation = 0x1000;
   std::map<uint32_t, Presence> knows_of;
   std::vector<uint32_t> failed_qps;

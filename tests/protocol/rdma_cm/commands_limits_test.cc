@@ -162,10 +162,23 @@ TEST_F(CommandLimits, the_read_depth_is_the_smaller_of_one_sides_wish_and_the_ot
     rdma_ucm_conn_param reply = Node::param(0x222);
     reply.responder_resources = static_cast<uint8_t>(served);
     reply.initiator_depth = 9;
-    ASSERT_EQ(b.accept(b.event().id, 0xB1, reply), 0);
+    const uint32_t request = b.event().id;
+    ASSERT_EQ(b.accept(request, 0xB1, reply), 0);
     network.run(10ms);
     EXPECT_EQ(a.qp_attr(id, IBV_QPS_RTS).max_rd_atomic, std::min(served, 2));
     EXPECT_EQ(a.qp_attr(id, IBV_QPS_RTR).max_dest_rd_atomic, 4);
+    EXPECT_EQ(b.qp_attr(request, IBV_QPS_RTS).max_rd_atomic, 9) << "as the answering program says";
+    EXPECT_EQ(b.qp_attr(request, IBV_QPS_RTR).max_dest_rd_atomic, served);
+  }
+}
+
+TEST_F(CommandLimits, the_mtu_of_a_path_is_the_smaller_of_both_ends) {
+  listen(10);
+  for (const auto& [asks, answers] : {std::pair{5, 5}, std::pair{5, 3}, std::pair{2, 3}}) {
+    a.mtu = static_cast<uint8_t>(asks);
+    b.mtu = static_cast<uint8_t>(answers);
+    static_cast<void>(ask(1));
+    EXPECT_EQ(b.qp_attr(b.event().id, IBV_QPS_RTR).path_mtu, static_cast<uint32_t>(std::min(asks, answers)));
   }
 }
 

@@ -311,6 +311,20 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
   end();
 }
 
+/// As after a restart of the peer's program: its messages are about a connection of before.
+TEST_F(ConnectionManagerTest, a_message_names_both_numbers_of_its_connection) {
+  establish();
+  const uint32_t other = b.passive->local_id + 1;
+  const uint32_t own = a.active->local_id;
+  for (const CmBody& body : {CmBody(CmDreq{.local_id = other, .remote_id = own, .qpn = a.active->own_qpn}),
+                             CmBody(CmRej{.local_id = other, .remote_id = own})})
+    static_cast<void>(b.send(a.lid(), encode_cm({.body = body})));
+  network.run(100ms);
+  EXPECT_EQ(a.active->state, CmState::kEstablished);
+  EXPECT_EQ(a.count(CmCounter::kWrongPeer), 2U);
+  end();
+}
+
 /// A disconnect of an unknown connection is granted, so that the peer need not repeat it.
 TEST_F(ConnectionManagerTest, the_end_of_an_unknown_connection_is_granted) {
   static_cast<void>(b.send(a.lid(), encode_cm({.body = CmDreq{.local_id = 9, .remote_id = 10, .qpn = 11}})));

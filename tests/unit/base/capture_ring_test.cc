@@ -105,6 +105,37 @@ TEST_F(CaptureRingTest, a_note_that_does_not_fit_is_dropped_with_its_frame) {
   EXPECT_EQ(seen, kCaptureRingBytesMin / kWhole);
 }
 
+/// Fields of the first record, by their offsets: each one alone is damaged and repaired.
+TEST_F(CaptureRingTest, each_field_of_a_record_is_checked) {
+  Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
+  Result<CaptureRing> reader = CaptureRing::open(path_);
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  const std::vector<std::byte> frame = frame_of(100, 3);
+  writer.value().write(0, FrameDirection::kIn, frame, {}, 100);
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const auto poke = [&file](std::streamoff at, uint32_t value) {
+    file.seekp(4096 + at);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value).flush();
+  };
+  struct Field {
+    std::streamoff at;
+    uint32_t wrong;
+    uint32_t right;
+    const char* why;
+  };
+  CapturedFrame got;
+  for (const Field& field :
+       {Field{0, 101, 100, "more is kept than the frame had"},
+        Field{0, 105, 100, "more is kept than was written"},
+        Field{16, 2, 0, "a direction that does not exist"}, Field{24, 5, 0, "a note that was not written"}}) {
+    poke(field.at, field.wrong);
+    EXPECT_EQ(reader.value().read(got), CaptureRing::ReadResult::kBroken) << field.why;
+    poke(field.at, field.right);
+  }
+  ASSERT_EQ(reader.value().read(got), CaptureRing::ReadResult::kFrame);
+  EXPECT_EQ(got.data, frame);
+}
+
 TEST_F(CaptureRingTest, hostile_cursors_harm_neither_side) {
   Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
   Result<CaptureRing> reader = CaptureRing::open(path_);

@@ -5,11 +5,16 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "control/control_client.h"
 #include "tests/support/temp_dir.h"
@@ -99,6 +104,38 @@ TEST_F(ControlServerTest, answers_and_refuses) {
   stop();
   EXPECT_EQ(server_->counters().get(ControlCounter::kRequests), 6U);
   EXPECT_EQ(server_->counters().get(ControlCounter::kRefused), 3U);
+}
+
+/// The test's own server sends the answer to another request first.
+TEST_F(ControlServerTest, a_client_passes_over_the_answer_to_another_request) {
+  void* context = zmq_ctx_new();
+  void* socket = zmq_socket(context, ZMQ_ROUTER);
+  ASSERT_EQ(zmq_bind(socket, ("ipc://" + path_).c_str()), 0);
+  std::thread server([socket] {
+    std::array<std::array<std::byte, 4096>, 3> parts{};
+    std::array<size_t, 3> bytes{};
+    for (size_t i = 0; i < parts.size(); ++i)
+      bytes[i] = static_cast<size_t>(zmq_recv(socket, parts[i].data(), parts[i].size(), 0));
+    const auto request = decode_control_request(std::span(parts[2]).first(bytes[2]));
+    ASSERT_TRUE(request.ok());
+    for (const uint64_t other : {uint64_t{1}, uint64_t{0}}) {
+      ControlReply reply;
+      reply.id = request.value().id + other;
+      reply.answer = ControlAnswer::kInfo;
+      reply.info.name = other != 0 ? "of another" : "of this one";
+      const std::vector<std::byte> message = encode_control_reply(reply);
+      zmq_send(socket, parts[0].data(), bytes[0], ZMQ_SNDMORE);
+      zmq_send(socket, nullptr, 0, ZMQ_SNDMORE);
+      zmq_send(socket, message.data(), message.size(), 0);
+    }
+  });
+  ControlClient client;
+  const Result<ControlReply> reply = client.ask(path_, {}, 5s);
+  server.join();
+  zmq_close(socket);
+  zmq_ctx_term(context);
+  ASSERT_TRUE(reply.ok()) << reply.error().text;
+  EXPECT_EQ(reply.value().info.name, "of this one");
 }
 
 TEST_F(ControlServerTest, malformed_is_counted_and_harmless) {

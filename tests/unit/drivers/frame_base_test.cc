@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/endian.h"
-#include "base/latency_histogram.h"
 #include "base/net/checksum.h"
 #include "base/net/frame_writer.h"
 #include "base/rng.h"
@@ -398,17 +397,6 @@ TEST(CfgData, round_trips_and_refusals) {
   ASSERT_TRUE(decode_statistics(std::span<const std::byte>(out).first(48), read));
   EXPECT_EQ(read, figures);
   EXPECT_FALSE(decode_statistics(std::span<const std::byte>(out).first(47), read));
-}
-
-TEST(LatencyHistogram, percentiles_are_within_a_bucket) {
-  LatencyHistogram histogram;
-  EXPECT_EQ(histogram.percentile_ns(500), 0u);
-  for (uint64_t i = 1; i <= 10000; ++i) histogram.add(i * 100);
-  EXPECT_NEAR(static_cast<double>(histogram.percentile_ns(500)), 500'000.0, 500'000.0 * 0.04);
-  EXPECT_NEAR(static_cast<double>(histogram.percentile_ns(990)), 990'000.0, 990'000.0 * 0.04);
-  EXPECT_EQ(histogram.max_ns(), 1'000'000u);
-  EXPECT_EQ(histogram.min_ns(), 100u);
-  EXPECT_LE(histogram.percentile_ns(1000), histogram.max_ns());
 }
 
 }  // namespace

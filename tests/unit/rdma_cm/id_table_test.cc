@@ -66,6 +66,9 @@ TEST_F(Identifiers, a_listener_of_every_ipv6_address_has_the_ipv4_ones_unless_it
   CmId& four = make(kAny4);
   EXPECT_EQ(table.listener(kSpace, v4), &four) << "of its own family";
   static_cast<void>(table.destroy(both));
+  CmId& later = make(kAny6);
+  EXPECT_EQ(table.listener(kSpace, v4), &four) << "whichever came first";
+  static_cast<void>(table.destroy(later));
   static_cast<void>(table.destroy(four));
   CmId& six = make(kAny6, true);
   EXPECT_EQ(table.listener(kSpace, v4), nullptr);

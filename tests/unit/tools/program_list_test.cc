@@ -94,8 +94,10 @@ TEST_F(ProgramListTest, names_that_stay_and_names_of_programs) {
   ProgramNode program;
   program.name = "prog-7";
   program.guid = 5;
+  program.more_guids = {6, 8};
   const GuestNames names = guest_names(*dir_, {program});
-  EXPECT_EQ(names, (GuestNames{{5, "prog-7"}, {bob.guid.value(), "bob"}}));
+  EXPECT_EQ(names, (GuestNames{{5, "prog-7"}, {6, "prog-7.2"}, {8, "prog-7.3"}, {bob.guid.value(), "bob"}}))
+      << "further adapters are numbered from 2";
   EXPECT_EQ(guest_guid("guest 00000000000000ff"), 0xFFU);
   EXPECT_FALSE(guest_guid("spare").has_value());
   EXPECT_FALSE(guest_guid("guest of honour").has_value());

@@ -374,6 +374,19 @@ TEST_F(RoceTranslation, a_connection_request_says_that_cells_are_those_of_uc) {
   EXPECT_EQ(opcode(one({})), 0x24);
 }
 
+/// Numbers of queue pairs are used again.
+TEST_F(RoceTranslation, of_two_connection_requests_of_a_number_the_last_one_counts) {
+  for (const auto& [service, sends] :
+       {std::pair{kCmServiceUc, 0x24}, std::pair{kCmServiceRc, 0x04}, std::pair{kCmServiceUc, 0x24}}) {
+    const MadBytes mad = encode_cm({.body = CmReq{.qpn = 0x111, .service = service}});
+    (void)one({.opcode = Opcode::kUdSend,
+               .parts = words(0x80010000U, uint16_t{0}, uint16_t{0}),
+               .payload = {mad.begin(), mad.end()},
+               .dest_qpn = kQpnGsi});
+    EXPECT_EQ(opcode(one({})), sends);
+  }
+}
+
 TEST_F(RoceTranslation, a_session_says_it_of_both_its_channels) {
   SessionMad request{.kind = CmAttribute::kReq, .nonce = 5};
   request.offer = {.mode = static_cast<uint8_t>(TransferMode::kSendReceive),

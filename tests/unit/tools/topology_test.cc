@@ -150,6 +150,8 @@ TEST(Topology, every_mistake_is_named_with_its_place) {
        "t.toml:8:6: host 'h1' names unit 'x9y', which does not exist; known: u1"},
       {"unknown key", kHead + kUnit + "adresses = 1\nnick = \"echo\"\n",
        "t.toml:6:1: [[unit]] has no key 'adresses'"},
+      {"two unknown keys", kHead + kUnit + "zone = 1\nadresses = 1\n",
+       "t.toml:6:1: [[unit]] has no key 'zone'"},
       {"typo", kHead + kUnit + "nick = \"echo\"\n",
        "t.toml:6:1: [[unit]] has no key 'nick'; did you mean 'nic'?"},
       {"wrong type", kHead + kUnit + "nic = 3\n", "t.toml:6:7: 'nic' must be a text in quotes"},

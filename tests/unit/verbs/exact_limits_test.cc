@@ -125,6 +125,23 @@ TEST_F(ExactLimits, a_domain_that_has_ended_is_not_imported) {
   EXPECT_EQ(ibv_close_device(second), 0);
 }
 
+TEST_F(ExactLimits, a_region_that_has_ended_is_not_imported_or_advised_about) {
+  constexpr int kPaged = int{IBV_ACCESS_ON_DEMAND} | int{IBV_ACCESS_LOCAL_WRITE};
+  ibv_mr* brief = ibv_reg_mr(pd, memory.data(), memory.size(), kPaged);
+  ASSERT_NE(brief, nullptr);
+  const uint32_t handle = brief->handle;
+  ibv_sge range = sge(0, 64);
+  range.lkey = brief->lkey;
+  EXPECT_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), 0);
+  ibv_mr* same = ibv_import_mr(pd, handle);
+  ASSERT_NE(same, nullptr);
+  ibv_unimport_mr(same);
+  ASSERT_EQ(ibv_dereg_mr(brief), 0);
+  EXPECT_EQ(ibv_import_mr(pd, handle), nullptr);
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), ENOENT);
+}
+
 TEST_F(ExactLimits, events_of_a_shared_queue_are_counted_in_its_struct) {
   ibv_srq_init_attr wanted{.srq_context = nullptr, .attr = {.max_wr = 4, .max_sge = 1}};
   ibv_srq* srq = ibv_create_srq(pd, &wanted);

@@ -265,8 +265,10 @@ TEST_F(Regions, a_buffer_belongs_to_its_domain) {
   EXPECT_EQ(weft_reg_buf_mr(pd, buffer, at, 64, IBV_ACCESS_LOCAL_WRITE), nullptr) << "of another domain";
   EXPECT_EQ(weft_reg_buf_mr(other, buffer, at, 5001, IBV_ACCESS_LOCAL_WRITE), nullptr);
   EXPECT_EQ(errno, EINVAL);
-  ibv_mr* region =
-      weft_reg_buf_mr(other, buffer, static_cast<char*>(at) + 4000, 1000, IBV_ACCESS_LOCAL_WRITE);
+  char* last = static_cast<char*>(at) + 4000;
+  EXPECT_EQ(weft_reg_buf_mr(other, buffer, last, 1001, IBV_ACCESS_LOCAL_WRITE), nullptr) << "ends beyond it";
+  EXPECT_EQ(weft_reg_buf_mr(other, buffer, static_cast<char*>(at) - 1, 2, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  ibv_mr* region = weft_reg_buf_mr(other, buffer, last, 1000, IBV_ACCESS_LOCAL_WRITE);
   ASSERT_NE(region, nullptr);
   EXPECT_EQ(weft_export_buf_dmabuf_fd(buffer), -1);
   EXPECT_EQ(errno, ENODATA);
@@ -300,6 +302,21 @@ TEST_F(Regions, an_address_may_name_its_lid_by_a_gid_of_roce) {
   to.grh.dgid.raw[12] = 192;  // an address that says no LID
   EXPECT_EQ(ibv_create_ah(pd, &to), nullptr);
   EXPECT_EQ(errno, EINVAL);
+}
+
+/// The fabric of these tests has another subnet than a GID of RoCE, which has 0 at that place.
+TEST_F(Regions, a_connection_may_name_its_peer_by_a_gid_of_roce) {
+  ibv_ah_attr way{.dlid = 0xC000, .is_global = 1, .port_num = 1};
+  way.grh.hop_limit = 64;
+  const std::array<uint8_t, 16> gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 87, 0, 1};
+  std::copy(gid.begin(), gid.end(), std::begin(way.grh.dgid.raw));
+  asks = make_qp(IBV_QPT_RC);
+  ibv_qp* answers = make_qp(IBV_QPT_RC);
+  bring_up(asks, answers->qp_num, way);
+  bring_up(answers, asks->qp_num, way);
+  std::memcpy(memory.data(), "by gid.", 8);
+  EXPECT_EQ(write(address(&memory[4096]), mr->rkey), IBV_WC_SUCCESS);
+  EXPECT_STREQ(&memory[4096], "by gid.");
 }
 
 /// The handle of before names nothing, the new one the region as it is now.

@@ -26,7 +26,7 @@ namespace weft::test {
 class JoinedFabric : public ::testing::Environment {
  public:
   void SetUp() override {
-    fabric = std::make_unique<LiveFabric>();
+    fabric = std::make_unique<LiveFabric>(LinkKind::kShm, SubnetId(3));
     const std::string payload = std::to_string(fabric->endpoint_of(0x1001).link.cell_payload_bytes);
     for (const auto& [name, value] : std::map<std::string, std::string>{{"WEFT_FABRIC", fabric->endpoint()},
                                                                         {"WEFT_GUID", "1001"},
@@ -92,6 +92,9 @@ class Verbs : public ::testing::Test {
   void bring_up(ibv_qp* qp, uint32_t peer) const { bring_up(qp, peer, own_lid()); }
   /// Towards one at `lid`.
   void bring_up(ibv_qp* qp, uint32_t peer, uint16_t lid) const {
+    bring_up(qp, peer, {.dlid = lid, .port_num = 1});
+  }
+  void bring_up(ibv_qp* qp, uint32_t peer, const ibv_ah_attr& way) const {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -105,12 +108,11 @@ class Verbs : public ::testing::Test {
     attr.dest_qp_num = peer;
     attr.max_dest_rd_atomic = 1;
     attr.min_rnr_timer = 12;
-    attr.ah_attr.dlid = lid;
-    attr.ah_attr.port_num = 1;
+    attr.ah_attr = way;
     // To an XRC QP programs give the attributes of both roles.
     const int answers = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-    const int way = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | answers;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (ud ? 0 : way)), 0);
+    const int of_way = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | answers;
+    ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (ud ? 0 : of_way)), 0);
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = 14;
     attr.retry_cnt = attr.rnr_retry = 7;

@@ -212,7 +212,7 @@ TEST_F(Verbs, a_datagram_leaves_room_for_the_header_and_says_where_it_came_from)
   ibv_qp* b = make_qp(IBV_QPT_UD);
   bring_up(a, 0);
   bring_up(b, 0);
-  ibv_ah_attr way{.dlid = own_lid(), .port_num = 1};
+  ibv_ah_attr way{.dlid = own_lid(), .sl = 3, .port_num = 1};
   ibv_ah* ah = ibv_create_ah(pd, &way);
   ASSERT_NE(ah, nullptr);
   std::memcpy(memory.data(), "hello", 6);
@@ -227,6 +227,7 @@ TEST_F(Verbs, a_datagram_leaves_room_for_the_header_and_says_where_it_came_from)
   EXPECT_EQ(got.at(2).byte_len, 46U);
   EXPECT_EQ(got.at(2).src_qp, a->qp_num);
   EXPECT_EQ(got.at(2).slid, own_lid());
+  EXPECT_EQ(got.at(2).sl, 3);
   EXPECT_STREQ(memory.data() + 4096 + 40, "hello");
   ibv_ah* back = ibv_create_ah_from_wc(pd, &got.at(2), nullptr, 1);
   ASSERT_NE(back, nullptr);
