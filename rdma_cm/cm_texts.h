@@ -18,6 +18,7 @@ enum class TurnedAway : uint8_t {
   kBacklogFull,
   kOtherAddress,  // one listens at the port of another address
   kOtherService,  // one listens at this port of another port space
+  kOtherQpType,   // one listens there for queue pairs of another type
   kSwappedPort,   // one listens at the port with its two bytes exchanged
 };
 

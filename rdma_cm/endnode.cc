@@ -3,6 +3,8 @@
 // in the kernel, the program gets no event about it except the request itself until it accepts.
 #include "rdma_cm/endnode.h"
 
+#include <infiniband/verbs.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -205,11 +207,19 @@ bool Endnode::read_request(uint64_t service_id, std::span<const std::byte> priva
   return true;
 }
 
+/// True when the listener's QPs have the type that the request is for. As in the kernel, an identifier
+/// without a type takes each.
+bool Endnode::serves(const CmId& listener, const Connection& connection, const IpRequest& request) noexcept {
+  if (listener.datagrams() || connection.datagrams) return listener.datagrams() == connection.datagrams;
+  if (listener.qp_type == 0) return true;
+  return request.service == (listener.qp_type == IBV_QPT_UC ? kCmServiceUc : kCmServiceRc);
+}
+
 CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request) noexcept {
   CmId* listener = ids_.listener(request.port_space, request.to);
-  if (listener != nullptr && listener->datagrams() == connection.datagrams && listener->backlog != 0)
-    return listener;
-  CmFailure failure = why_no_listener(request, listener);
+  const bool served = listener != nullptr && serves(*listener, connection, request);
+  if (served && listener->backlog != 0) return listener;
+  CmFailure failure = why_no_listener(request, listener, served);
   failure.address = request.to;
   failure.peer = connection.peer;
   node_.explain(failure);
@@ -217,11 +227,13 @@ CmId* Endnode::listener_of(const Connection& connection, const IpRequest& reques
 }
 
 /// @param listener  a listener that does not take the request, or null
-CmFailure Endnode::why_no_listener(const IpRequest& request, const CmId* listener) const noexcept {
+/// @param served    it takes requests of this kind, but its backlog is full
+CmFailure Endnode::why_no_listener(const IpRequest& request, const CmId* listener,
+                                   bool served) const noexcept {
   constexpr std::array<uint16_t, 3> kSpaces{RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB};
   const uint16_t port = request.to.port;
   if (listener != nullptr)
-    return {.turned_away = listener->backlog == 0 ? TurnedAway::kBacklogFull : TurnedAway::kOtherService};
+    return {.turned_away = served ? TurnedAway::kBacklogFull : TurnedAway::kOtherQpType};
   if (const CmId* near = ids_.at_port(request.port_space, port); near != nullptr) {
     const bool listens = near->state == IdState::kListening;
     return {.turned_away = listens ? TurnedAway::kOtherAddress : TurnedAway::kNotListening,
@@ -268,6 +280,7 @@ bool Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
 bool Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
   IpRequest request;
   if (!read_request(req.service_id, req.private_data, request)) return false;
+  request.service = req.service;
   CmId* listener = listener_of(connection, request);
   CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
   if (id == nullptr) return false;

@@ -124,12 +124,16 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
     uint16_t port_space = 0;
     IpAddress from;
     IpAddress to;
+    uint8_t service = kCmServiceRc;  // of a REQ
   };
+  [[nodiscard]] static bool serves(const CmId& listener, const Connection& connection,
+                                   const IpRequest& request) noexcept;
   [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
                                          IpRequest& out) noexcept;
   /// The listener for a request. Null when there is none or its backlog is full; that is logged.
   [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
-  [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener) const noexcept;
+  [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener,
+                                          bool served) const noexcept;
   [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
   [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 
