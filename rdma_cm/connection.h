@@ -56,6 +56,7 @@ struct Connection {
   uint32_t peer_qpn = 0;
   CmMad last{};        // the message that we repeat, or that answers the peer's repeats
   uint32_t tries = 0;  // repeats of `last`
+  bool waits = false;  // an MRA has come since `last` was sent
   Instant deadline = kNever;
   CmTimers::node_type timer{};  // the node while no timer runs, so that setting one needs no memory
 };

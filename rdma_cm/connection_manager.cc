@@ -192,6 +192,7 @@ void ConnectionManager::ask(Instant now, Connection& connection, const CmMad& ma
   connection.last = mad;
   enter(connection, state);
   connection.tries = 0;
+  connection.waits = false;
   set_timer(connection, now + times_.response);
   send(connection.peer, mad);
 }
@@ -423,12 +424,13 @@ void ConnectionManager::on(const Arrival& at, const CmSidrRep& rep) noexcept {
   tell_user(*connection, CmEventKind::kSidrReply, at.mad.body);
 }
 
+/// Each message of ours gets one wait, so that a peer cannot keep a connection from its end.
 void ConnectionManager::on(const Arrival& at, const CmMra& mra) noexcept {
   Connection* connection = find(at.from, mra.local_id, mra.remote_id);
   if (connection == nullptr) return;
   const bool expected = (connection->state == CmState::kReqSent && mra.about == kAboutReq) ||
                         (connection->state == CmState::kRepSent && mra.about == kAboutRep);
-  if (!expected) return counters_.add(CmCounter::kWrongState);
+  if (!expected || std::exchange(connection->waits, true)) return counters_.add(CmCounter::kWrongState);
   watch(*connection, true);  // the peer's program may take long, but its process must not end
   const Duration asked_for = time_of_code(mra.service_timeout);
   set_timer(*connection, at.now + std::min(asked_for, times_.patience) + times_.response);
@@ -510,6 +512,7 @@ void ConnectionManager::expire(Instant now, Connection& connection) noexcept {
   }
   if (connection.tries < times_.repeats) {
     ++connection.tries;
+    connection.waits = false;
     counters_.add(CmCounter::kRepeats);
     send(connection.peer, connection.last);
     return set_timer(connection,
