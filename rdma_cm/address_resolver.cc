@@ -11,10 +11,9 @@
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/out_of_memory.h"
-#include "base/sip_hash.h"
+#include "rdma_cm/host_mark.h"
 #include "rdma_cm/node_addresses.h"
 
 namespace weft::rdma_cm {
@@ -91,8 +90,7 @@ void AddressResolver::flood(Instant now, uint64_t number, const Question& questi
 }
 
 uint64_t AddressResolver::mark(EndnodeAttribute kind, Lid asker, uint64_t nonce) const noexcept {
-  if (host_ == 0) return 0;
-  return sip_hash({host_, ~host_}, std::array{static_cast<uint64_t>(kind), uint64_t{asker.value()}, nonce});
+  return host_mark(host_, static_cast<uint16_t>(kind), asker, nonce);
 }
 
 bool AddressResolver::may_answer(const Question& question, Lid from, uint64_t host) const noexcept {

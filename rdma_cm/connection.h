@@ -67,6 +67,8 @@ using management::MadPort;
 class CmUser {
  public:
   virtual ~CmUser() = default;
+  /// The transaction number of a request that connection `local_id` sends.
+  [[nodiscard]] virtual uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept = 0;
   // A REQ or SIDR_REQ. True: `connection.user` is set, and accept(), reject() or answer() will follow.
   [[nodiscard]] virtual bool on_request(Connection& connection, const CmReq& req) noexcept = 0;
   [[nodiscard]] virtual bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept = 0;
@@ -93,6 +95,7 @@ enum class CmCounter : uint8_t {
   kWrongPeer,   // the connection is with another peer
   kWrongState,  // the connection's state does not allow the message
   kNoListener,
+  kFalseSource,  // a request names an address as its source that its sender cannot have
   kFull,        // too many connections, or no memory for one more
   kEventsLost,  // no memory for an event of a program
   kCount
@@ -100,7 +103,7 @@ enum class CmCounter : uint8_t {
 [[nodiscard]] constexpr CounterNames<CmCounter> counter_labels(CmCounter /*of*/) noexcept {
   return {"sent",        "received",     "repeats",   "answered_again", "timeouts",
           "peers_gone",  "send_refused", "malformed", "unknown",        "wrong_peer",
-          "wrong_state", "no_listener",  "full",      "events_lost"};
+          "wrong_state", "no_listener", "false_source", "full", "events_lost"};
 }
 
 }  // namespace weft::rdma_cm

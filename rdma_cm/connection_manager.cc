@@ -39,7 +39,8 @@ Connection* ConnectionManager::request(Instant now, Lid peer, CmReq req, void* u
   req.local_id = connection->local_id;
   req.local_response_timeout = req.remote_response_timeout = code_of_time(times_.response);
   req.max_retries = static_cast<uint8_t>(std::min(times_.repeats, 15U));
-  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kReqSent);
+  const uint64_t transaction = user_.transaction_of(CmAttribute::kReq, connection->local_id);
+  ask(now, *connection, {.transaction = transaction, .body = req}, CmState::kReqSent);
   return connection;
 }
 
@@ -49,7 +50,8 @@ Connection* ConnectionManager::request(Instant now, Lid peer, CmSidrReq req, voi
   connection->user = user;
   connection->datagrams = true;
   req.request_id = connection->local_id;
-  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kSidrReqSent);
+  const uint64_t transaction = user_.transaction_of(CmAttribute::kSidrReq, connection->local_id);
+  ask(now, *connection, {.transaction = transaction, .body = req}, CmState::kSidrReqSent);
   return connection;
 }
 

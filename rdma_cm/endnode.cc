@@ -14,7 +14,9 @@
 #include "messages/link_local.h"
 #include "messages/multicast.h"
 #include "rdma_cm/event_content.h"
+#include "rdma_cm/host_mark.h"
 #include "rdma_cm/ip_cm.h"
+#include "rdma_cm/node_addresses.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -34,6 +36,7 @@ IpAddress asked_for(const MadAddress& question) noexcept {
 
 Endnode::Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times)
     : node_(node),
+      random_(random),
       ids_(random),
       manager_(random, port, *this, times),
       resolver_(node.identity().guid, random, port, *this, node.identity().host),
@@ -207,6 +210,32 @@ bool Endnode::read_request(uint64_t service_id, std::span<const std::byte> priva
   return true;
 }
 
+/// A mark, by which the receiver knows whether the request comes from its own host.
+uint64_t Endnode::transaction_of(CmAttribute request, uint32_t local_id) noexcept {
+  const NodeIdentity self = node_.identity();
+  const uint64_t mark = host_mark(self.host, static_cast<uint16_t>(request), self.lid, local_id);
+  return mark != 0 ? mark : random_.next();
+}
+
+bool Endnode::is_of_this_host(const Connection& connection) noexcept {
+  const NodeIdentity self = node_.identity();
+  if (connection.peer == self.lid) return true;
+  const CmAttribute request = connection.datagrams ? CmAttribute::kSidrReq : CmAttribute::kReq;
+  const uint64_t mark =
+      host_mark(self.host, static_cast<uint16_t>(request), connection.peer, connection.remote_id);
+  return mark != 0 && mark == connection.last.transaction;
+}
+
+/// The program is told this address as its peer's. As for answers about addresses (address_resolver.h), a
+/// fixed address is that of one LID, and a loopback address or one of this host is that of an endnode of this
+/// host.
+bool Endnode::may_come_from(const IpAddress& address, const Connection& connection) noexcept {
+  const IpAddress plain = without_mapping(address);
+  const Lid only = lid_of(plain);
+  if (only != kLidNone) return only == connection.peer;
+  return (!plain.is_loopback() && !node_.owns(plain)) || is_of_this_host(connection);
+}
+
 /// True when the listener's QPs have the type that the request is for. As in the kernel, an identifier
 /// without a type takes each.
 bool Endnode::serves(const CmId& listener, const Connection& connection, const IpRequest& request) noexcept {
@@ -216,6 +245,14 @@ bool Endnode::serves(const CmId& listener, const Connection& connection, const I
 }
 
 CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request) noexcept {
+  if (!may_come_from(request.from, connection)) {
+    manager_.counters().add(CmCounter::kFalseSource);
+    node_.explain({.address = request.to,
+                   .peer = connection.peer,
+                   .turned_away = TurnedAway::kFalseSource,
+                   .listener = request.from});
+    return nullptr;
+  }
   CmId* listener = ids_.listener(request.port_space, request.to);
   const bool served = listener != nullptr && serves(*listener, connection, request);
   if (served && listener->backlog != 0) return listener;

@@ -91,6 +91,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   [[nodiscard]] bool tell_joined(CmId& id, Membership& group) noexcept;
 
   // ---- CmUser, AddressUser, PeerUser --------------------
+  [[nodiscard]] uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept override;
   [[nodiscard]] bool on_request(Connection& connection, const CmReq& req) noexcept override;
   [[nodiscard]] bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override;
   void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override;
@@ -126,6 +127,9 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
     IpAddress to;
     uint8_t service = kCmServiceRc;  // of a REQ
   };
+  /// True when the peer may have the address from which its request claims to come.
+  [[nodiscard]] bool may_come_from(const IpAddress& address, const Connection& connection) noexcept;
+  [[nodiscard]] bool is_of_this_host(const Connection& connection) noexcept;
   [[nodiscard]] static bool serves(const CmId& listener, const Connection& connection,
                                    const IpRequest& request) noexcept;
   [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
@@ -138,6 +142,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 
   NodeView& node_;
+  RandomSource& random_;
   IdTable ids_;
   ConnectionManager manager_;
   AddressResolver resolver_;

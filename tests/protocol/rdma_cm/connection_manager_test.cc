@@ -43,6 +43,9 @@ struct ManagerNode final : test::MadNode, CmUser {
       }
     }
   }
+  uint64_t transaction_of(CmAttribute /*request*/, uint32_t /*local_id*/) noexcept override {
+    return random.next();
+  }
   bool on_request(Connection& connection, const CmReq& req) noexcept override {
     return take(connection, req);
   }
