@@ -51,6 +51,8 @@ struct Connection {
   bool datagrams = false;  // SIDR
   bool watched = false;    // the peer watch asks for the peer's process
   uint64_t process = 0;    // incarnation of the peer's process; 0: not known yet
+  Connection* watched_before = nullptr;  // in the list of the peer's watched connections
+  Connection* watched_after = nullptr;
   void* user = nullptr;    // null: events are dropped
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
@@ -89,6 +91,7 @@ enum class CmCounter : uint8_t {
   kAnsweredAgain,  // answers to repeats of peers
   kTimeouts,
   kPeersGone,  // connections whose peer's process has ended
+  kPeerLooks,  // connections that were looked at because of what was heard of their peer
   kSendRefused,
   kMalformed,
   kUnknown,     // no such connection
@@ -102,7 +105,7 @@ enum class CmCounter : uint8_t {
 };
 [[nodiscard]] constexpr CounterNames<CmCounter> counter_labels(CmCounter /*of*/) noexcept {
   return {"sent",        "received",     "repeats",   "answered_again", "timeouts",
-          "peers_gone",  "send_refused", "malformed", "unknown",        "wrong_peer",
+          "peers_gone", "peer_looks",  "send_refused", "malformed", "unknown",        "wrong_peer",
           "wrong_state", "no_listener", "false_source", "full", "events_lost"};
 }
 

@@ -214,7 +214,34 @@ void ConnectionManager::enter(Connection& connection, CmState state) noexcept {
 
 void ConnectionManager::watch(Connection& connection, bool wanted) noexcept {
   if (connection.watched == wanted) return;
-  connection.watched = user_.on_watch(connection.peer, wanted) && wanted;
+  if (wanted && !enter_watched(connection)) return;
+  const bool done = user_.on_watch(connection.peer, wanted);
+  connection.watched = done && wanted;
+  if (!connection.watched) leave_watched(connection);
+}
+
+/// False without memory.
+bool ConnectionManager::enter_watched(Connection& connection) noexcept {
+  Connection** first = nullptr;
+  if (!with_memory([&] { first = &watched_[connection.peer]; })) return false;
+  connection.process = 0;
+  connection.watched_before = nullptr;
+  connection.watched_after = std::exchange(*first, &connection);
+  if (connection.watched_after != nullptr) connection.watched_after->watched_before = &connection;
+  return true;
+}
+
+void ConnectionManager::leave_watched(Connection& connection) noexcept {
+  Connection* after = std::exchange(connection.watched_after, nullptr);
+  Connection* before = std::exchange(connection.watched_before, nullptr);
+  if (after != nullptr) after->watched_before = before;
+  if (before != nullptr) {
+    before->watched_after = after;
+  } else if (after != nullptr) {
+    watched_.find(connection.peer)->second = after;
+  } else {
+    watched_.erase(connection.peer);
+  }
 }
 
 void ConnectionManager::enter_timewait(Instant now, Connection& connection) noexcept {
@@ -464,26 +491,37 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
 
 // ---- the end of a peer --------------------
 
-/// Calls `each` for the watched connections with the peer. `each` may forget its connection.
-template <class Each>
-void ConnectionManager::for_each_watched(Lid peer, Each each) {
-  for (auto at = by_id_.begin(); at != by_id_.end();) {
-    Connection& connection = *(at++)->second;
-    if (connection.watched && connection.peer == peer) each(connection);
+/// Looks only at connections that become known or end: behind the first one that has this process already
+/// there are no others.
+void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
+  for (Connection* next = first_watched(peer); next != nullptr;) {
+    Connection& connection = *next;
+    next = connection.watched_after;
+    counters_.add(CmCounter::kPeerLooks);
+    if (connection.process == incarnation) return;
+    if (connection.process == 0) {
+      connection.process = incarnation;
+    } else {
+      end_with_peer(now, connection);
+    }
   }
 }
 
-void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
-  for_each_watched(peer, [&](Connection& connection) {
-    if (connection.process == 0) connection.process = incarnation;
-    if (connection.process != incarnation) end_with_peer(now, connection);
-  });
-}
-
 void ConnectionManager::peer_has_gone(Instant now, Lid peer) noexcept {
-  for_each_watched(peer, [&](Connection& connection) { end_with_peer(now, connection); });
+  for (Connection* next = first_watched(peer); next != nullptr;) {
+    Connection& connection = *next;
+    next = connection.watched_after;
+    counters_.add(CmCounter::kPeerLooks);
+    end_with_peer(now, connection);
+  }
 }
 
+Connection* ConnectionManager::first_watched(Lid peer) noexcept {
+  const auto found = watched_.find(peer);
+  return found != watched_.end() ? found->second : nullptr;
+}
+
+/// May forget the connection.
 void ConnectionManager::end_with_peer(Instant now, Connection& connection) noexcept {
   const CmBody nothing;
   counters_.add(CmCounter::kPeersGone);
