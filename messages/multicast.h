@@ -19,6 +19,15 @@ inline constexpr Qpn kQpnMulticast{kQpnMask};
   return gid[0] == std::byte{0xFF};
 }
 
+/// The group of all endnodes with connection management: scope 2 (this subnet), not permanent. Its datagrams
+/// go to QP1 of each member, so a switch counts them among the datagrams to QP1.
+inline constexpr Gid kGidEverybody{std::byte{0xFF}, std::byte{0x12}, std::byte{0x57}, std::byte{0x45},
+                                   std::byte{0x46}, std::byte{0x54}, std::byte{0},    std::byte{0},
+                                   std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0},
+                                   std::byte{0},    std::byte{0},    std::byte{0},    std::byte{1}};
+/// Its LID, which no other group gets.
+inline constexpr Lid kLidEverybody{0xD0CD};
+
 /// The LID of a group. Each endnode computes it from the Gid, so no manager assigns LIDs. Groups with the
 /// same LID are distinguished by their Gids.
 [[nodiscard]] Lid multicast_lid(const Gid& gid) noexcept;

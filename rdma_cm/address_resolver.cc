@@ -1,8 +1,8 @@
-// How it works. A question is flooded every 50 ms until an endnode answers that it listens there, or the
-// grace period since the first answer ends, or the time limit ends. Own addresses count as an answer. The
-// grace period starts again while another endnode of this host is known to hold the port and has not
-// answered. The reason: after a restart of the switch its endnodes join one after the other, and the asker
-// may be the first.
+// How it works. A question is flooded every 50 ms, or less often if there are many, until an endnode answers
+// that it listens there, or the grace period since the first answer ends, or the time limit ends. Own
+// addresses count as an answer. The grace period starts again while another endnode of this host is known to
+// hold the port and has not answered. The reason: after a restart of the switch its endnodes join one after
+// the other, and the asker may be the first.
 //
 // An answer is accepted only from an endnode that may have the address. Questions and answers carry a mark: a
 // keyed hash over the asker's LID and nonce. The key is the number of the host, which other machines do not
@@ -11,10 +11,9 @@
 #include "rdma_cm/address_resolver.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/out_of_memory.h"
-#include "base/sip_hash.h"
+#include "rdma_cm/host_mark.h"
 #include "rdma_cm/node_addresses.h"
 
 namespace weft::rdma_cm {
@@ -42,7 +41,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
                     .handle = handle,
                     .asker = own,
                     .only = lid_of(ip_of(address)),
-                    .repeat = now + kRepeat,
+                    .repeat = now + pace(),
                     .end = now + limit,
                     .limit = now + limit};
   question.found_owns = user_.owns(address);
@@ -62,7 +61,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
     return 0;
   }
   counters_.add(AddressCounter::kAsked);
-  if (question.end != now) flood(number, question);
+  if (question.end != now) flood(now, number, question);
   return number;
 }
 
@@ -80,7 +79,9 @@ void AddressResolver::schedule(uint64_t number, Question& question) noexcept {
   timers_.insert(std::move(timer));
 }
 
-void AddressResolver::flood(uint64_t number, const Question& question) noexcept {
+/// A question that is not sent now waits for its repeat.
+void AddressResolver::flood(Instant now, uint64_t number, const Question& question) noexcept {
+  if (!floods_.take(now)) return counters_.add(AddressCounter::kPaced);
   WhoHas asked{.address = question.address};
   asked.address.host = mark(EndnodeAttribute::kWhoHas, question.asker, nonce_);
   asked.address.guid = nonce_;
@@ -89,8 +90,7 @@ void AddressResolver::flood(uint64_t number, const Question& question) noexcept 
 }
 
 uint64_t AddressResolver::mark(EndnodeAttribute kind, Lid asker, uint64_t nonce) const noexcept {
-  if (host_ == 0) return 0;
-  return sip_hash({host_, ~host_}, std::array{static_cast<uint64_t>(kind), uint64_t{asker.value()}, nonce});
+  return host_mark(host_, static_cast<uint16_t>(kind), asker, nonce);
 }
 
 bool AddressResolver::may_answer(const Question& question, Lid from, uint64_t host) const noexcept {
@@ -105,7 +105,7 @@ bool AddressResolver::comes_first(const Question& question, uint64_t host) const
 
 void AddressResolver::receive(Instant now, Lid from, const EndnodeMad& mad) noexcept {
   if (const auto* asked = std::get_if<WhoHas>(&mad.body))
-    return answer(from, mad.transaction, asked->address);
+    return answer(now, from, mad.transaction, asked->address);
   if (const auto* answered = std::get_if<Has>(&mad.body))
     return take_answer(now, from, mad.transaction, answered->address);
   counters_.add(AddressCounter::kUnexpected);
@@ -135,12 +135,13 @@ void AddressResolver::take_answer(Instant now, Lid from, uint64_t transaction,
 }
 
 /// An address like 127.0.0.1 is common to asker and answerer only on one host, which the asker's mark shows.
-void AddressResolver::answer(Lid to, uint64_t transaction, const MadAddress& asked) noexcept {
+void AddressResolver::answer(Instant now, Lid to, uint64_t transaction, const MadAddress& asked) noexcept {
   const uint64_t nonce = asked.guid;
   MadAddress question = asked;
   question.host = asked.host == mark(EndnodeAttribute::kWhoHas, to, nonce) ? host_ : ~host_;
   const Owns owns = user_.owns(question);
   if (owns == Owns::kNo) return counters_.add(AddressCounter::kNotOurs);
+  if (!answers_.take(now, to)) return counters_.add(AddressCounter::kOverRate);
   Has reply{.address = asked};
   reply.address.host = mark(EndnodeAttribute::kHas, to, nonce);
   reply.address.owns = static_cast<uint8_t>(owns);
@@ -159,8 +160,8 @@ void AddressResolver::poll(Instant now) noexcept {
       continue;
     }
     counters_.add(AddressCounter::kRepeats);
-    flood(number, question);
-    question.repeat = now + kRepeat;
+    flood(now, number, question);
+    question.repeat = now + pace();
     schedule(number, question);
   }
 }

@@ -12,8 +12,10 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/rng.h"
+#include "base/token_bucket.h"
 #include "messages/ids.h"
 #include "messages/mad/endnode.h"
+#include "rdma_cm/answer_rate.h"
 #include "rdma_cm/connection.h"
 
 namespace weft::rdma_cm {
@@ -43,17 +45,25 @@ enum class AddressCounter : uint8_t {
   kTimeouts,
   kSendRefused,
   kFull,
+  kPaced,     // questions that were not sent now, because too many had just been sent
+  kOverRate,  // questions that were ours and not answered, because too many had come
   kCount
 };
 [[nodiscard]] constexpr CounterNames<AddressCounter> counter_labels(AddressCounter /*of*/) noexcept {
   return {"asked",      "repeats",  "answered",     "not_ours", "not_owner",
-          "unexpected", "timeouts", "send_refused", "full"};
+          "unexpected", "timeouts", "send_refused", "full", "paced",
+          "over_rate"};
 }
 
 class AddressResolver {
  public:
   static constexpr size_t kQuestionsMax = 4096;
   static constexpr Duration kRepeat = 50ms;
+  /// With more questions each one is repeated less often. So an endnode sends at most kFloodsPerSecond, and
+  /// what the switch passes to QP1 beyond that is left for its connections.
+  static constexpr size_t kQuestionsAtFullPace = 40;
+  static constexpr uint32_t kFloodsPerSecond = kQuestionsAtFullPace * 1s / kRepeat;
+  static constexpr uint32_t kFloodBurst = 128;
   /// How long to wait for an endnode that listens after an endnode that only has the address has answered: on
   /// a busy machine the listener's thread must be woken first. If a listener is known to exist, the wait is
   /// longer.
@@ -97,8 +107,11 @@ class AddressResolver {
     Instant due{};    // the earlier of repeat and end
     Instant limit{};  // time limit of the program
   };
-  void flood(uint64_t number, const Question& question) noexcept;
-  void answer(Lid to, uint64_t transaction, const MadAddress& asked) noexcept;
+  [[nodiscard]] Duration pace() const noexcept {
+    return kRepeat * static_cast<int64_t>(1 + questions_.size() / kQuestionsAtFullPace);
+  }
+  void flood(Instant now, uint64_t number, const Question& question) noexcept;
+  void answer(Instant now, Lid to, uint64_t transaction, const MadAddress& asked) noexcept;
   void take_answer(Instant now, Lid from, uint64_t transaction, const MadAddress& answer) noexcept;
   /// A value that only endnodes of this host can compute; questions and answers carry it.
   [[nodiscard]] uint64_t mark(EndnodeAttribute kind, Lid asker, uint64_t nonce) const noexcept;
@@ -120,6 +133,8 @@ class AddressResolver {
   std::set<std::pair<Instant, uint64_t>> timers_;  // `due` and number of each question
   /// By family and address: the mark of the host that was found there.
   std::map<std::pair<uint8_t, Gid>, uint64_t> owners_;
+  TokenBucket floods_{kFloodsPerSecond, kFloodBurst};
+  AnswerRate answers_;
   CounterSet<AddressCounter> counters_;
 };
 

@@ -81,6 +81,7 @@ struct CmId {
   IdState state = IdState::kIdle;
   IpAddress source{};
   IpAddress destination{};
+  bool unread = false;     // a request whose event still waits: no command finds it
   bool on_device = false;  // the source address is one of this endnode or its host
   bool reuse_address = false;
   IpAddress held{};  // the port held among the endnodes of the host; family 0: none

@@ -18,6 +18,8 @@ enum class TurnedAway : uint8_t {
   kBacklogFull,
   kOtherAddress,  // one listens at the port of another address
   kOtherService,  // one listens at this port of another port space
+  kOtherQpType,   // one listens there for queue pairs of another type
+  kFalseSource,   // the peer names an address as its own that it cannot have
   kSwappedPort,   // one listens at the port with its two bytes exchanged
 };
 
@@ -28,7 +30,7 @@ struct CmFailure {
   IpAddress address{};  // the requested address
   Lid peer{};           // kLidNone: no endnode has answered for the address
   TurnedAway turned_away = TurnedAway::kNo;
-  IpAddress listener{};  // kOtherAddress, kSwappedPort: the address of the listener
+  IpAddress listener{};  // kOtherAddress, kSwappedPort: the address of the listener; kFalseSource: the peer's
 };
 
 /// True when the event means a failure.

@@ -51,11 +51,14 @@ struct Connection {
   bool datagrams = false;  // SIDR
   bool watched = false;    // the peer watch asks for the peer's process
   uint64_t process = 0;    // incarnation of the peer's process; 0: not known yet
+  Connection* watched_before = nullptr;  // in the list of the peer's watched connections
+  Connection* watched_after = nullptr;
   void* user = nullptr;    // null: events are dropped
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
   CmMad last{};        // the message that we repeat, or that answers the peer's repeats
   uint32_t tries = 0;  // repeats of `last`
+  bool waits = false;  // an MRA has come since `last` was sent
   Instant deadline = kNever;
   CmTimers::node_type timer{};  // the node while no timer runs, so that setting one needs no memory
 };
@@ -66,6 +69,8 @@ using management::MadPort;
 class CmUser {
  public:
   virtual ~CmUser() = default;
+  /// The transaction number of a request that connection `local_id` sends.
+  [[nodiscard]] virtual uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept = 0;
   // A REQ or SIDR_REQ. True: `connection.user` is set, and accept(), reject() or answer() will follow.
   [[nodiscard]] virtual bool on_request(Connection& connection, const CmReq& req) noexcept = 0;
   [[nodiscard]] virtual bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept = 0;
@@ -86,20 +91,22 @@ enum class CmCounter : uint8_t {
   kAnsweredAgain,  // answers to repeats of peers
   kTimeouts,
   kPeersGone,  // connections whose peer's process has ended
+  kPeerLooks,  // connections that were looked at because of what was heard of their peer
   kSendRefused,
   kMalformed,
   kUnknown,     // no such connection
   kWrongPeer,   // the connection is with another peer
   kWrongState,  // the connection's state does not allow the message
   kNoListener,
+  kFalseSource,  // a request names an address as its source that its sender cannot have
   kFull,        // too many connections, or no memory for one more
   kEventsLost,  // no memory for an event of a program
   kCount
 };
 [[nodiscard]] constexpr CounterNames<CmCounter> counter_labels(CmCounter /*of*/) noexcept {
   return {"sent",        "received",     "repeats",   "answered_again", "timeouts",
-          "peers_gone",  "send_refused", "malformed", "unknown",        "wrong_peer",
-          "wrong_state", "no_listener",  "full",      "events_lost"};
+          "peers_gone", "peer_looks",  "send_refused", "malformed", "unknown",        "wrong_peer",
+          "wrong_state", "no_listener", "false_source", "full", "events_lost"};
 }
 
 }  // namespace weft::rdma_cm

@@ -39,7 +39,8 @@ Connection* ConnectionManager::request(Instant now, Lid peer, CmReq req, void* u
   req.local_id = connection->local_id;
   req.local_response_timeout = req.remote_response_timeout = code_of_time(times_.response);
   req.max_retries = static_cast<uint8_t>(std::min(times_.repeats, 15U));
-  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kReqSent);
+  const uint64_t transaction = user_.transaction_of(CmAttribute::kReq, connection->local_id);
+  ask(now, *connection, {.transaction = transaction, .body = req}, CmState::kReqSent);
   return connection;
 }
 
@@ -49,7 +50,8 @@ Connection* ConnectionManager::request(Instant now, Lid peer, CmSidrReq req, voi
   connection->user = user;
   connection->datagrams = true;
   req.request_id = connection->local_id;
-  ask(now, *connection, {.transaction = random_.next(), .body = req}, CmState::kSidrReqSent);
+  const uint64_t transaction = user_.transaction_of(CmAttribute::kSidrReq, connection->local_id);
+  ask(now, *connection, {.transaction = transaction, .body = req}, CmState::kSidrReqSent);
   return connection;
 }
 
@@ -192,6 +194,7 @@ void ConnectionManager::ask(Instant now, Connection& connection, const CmMad& ma
   connection.last = mad;
   enter(connection, state);
   connection.tries = 0;
+  connection.waits = false;
   set_timer(connection, now + times_.response);
   send(connection.peer, mad);
 }
@@ -211,7 +214,34 @@ void ConnectionManager::enter(Connection& connection, CmState state) noexcept {
 
 void ConnectionManager::watch(Connection& connection, bool wanted) noexcept {
   if (connection.watched == wanted) return;
-  connection.watched = user_.on_watch(connection.peer, wanted) && wanted;
+  if (wanted && !enter_watched(connection)) return;
+  const bool done = user_.on_watch(connection.peer, wanted);
+  connection.watched = done && wanted;
+  if (!connection.watched) leave_watched(connection);
+}
+
+/// False without memory.
+bool ConnectionManager::enter_watched(Connection& connection) noexcept {
+  Connection** first = nullptr;
+  if (!with_memory([&] { first = &watched_[connection.peer]; })) return false;
+  connection.process = 0;
+  connection.watched_before = nullptr;
+  connection.watched_after = std::exchange(*first, &connection);
+  if (connection.watched_after != nullptr) connection.watched_after->watched_before = &connection;
+  return true;
+}
+
+void ConnectionManager::leave_watched(Connection& connection) noexcept {
+  Connection* after = std::exchange(connection.watched_after, nullptr);
+  Connection* before = std::exchange(connection.watched_before, nullptr);
+  if (after != nullptr) after->watched_before = before;
+  if (before != nullptr) {
+    before->watched_after = after;
+  } else if (after != nullptr) {
+    watched_.find(connection.peer)->second = after;
+  } else {
+    watched_.erase(connection.peer);
+  }
 }
 
 void ConnectionManager::enter_timewait(Instant now, Connection& connection) noexcept {
@@ -423,12 +453,13 @@ void ConnectionManager::on(const Arrival& at, const CmSidrRep& rep) noexcept {
   tell_user(*connection, CmEventKind::kSidrReply, at.mad.body);
 }
 
+/// Each message of ours gets one wait, so that a peer cannot keep a connection from its end.
 void ConnectionManager::on(const Arrival& at, const CmMra& mra) noexcept {
   Connection* connection = find(at.from, mra.local_id, mra.remote_id);
   if (connection == nullptr) return;
   const bool expected = (connection->state == CmState::kReqSent && mra.about == kAboutReq) ||
                         (connection->state == CmState::kRepSent && mra.about == kAboutRep);
-  if (!expected) return counters_.add(CmCounter::kWrongState);
+  if (!expected || std::exchange(connection->waits, true)) return counters_.add(CmCounter::kWrongState);
   watch(*connection, true);  // the peer's program may take long, but its process must not end
   const Duration asked_for = time_of_code(mra.service_timeout);
   set_timer(*connection, at.now + std::min(asked_for, times_.patience) + times_.response);
@@ -460,26 +491,37 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
 
 // ---- the end of a peer --------------------
 
-/// Calls `each` for the watched connections with the peer. `each` may forget its connection.
-template <class Each>
-void ConnectionManager::for_each_watched(Lid peer, Each each) {
-  for (auto at = by_id_.begin(); at != by_id_.end();) {
-    Connection& connection = *(at++)->second;
-    if (connection.watched && connection.peer == peer) each(connection);
+/// Looks only at connections that become known or end: behind the first one that has this process already
+/// there are no others.
+void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
+  for (Connection* next = first_watched(peer); next != nullptr;) {
+    Connection& connection = *next;
+    next = connection.watched_after;
+    counters_.add(CmCounter::kPeerLooks);
+    if (connection.process == incarnation) return;
+    if (connection.process == 0) {
+      connection.process = incarnation;
+    } else {
+      end_with_peer(now, connection);
+    }
   }
 }
 
-void ConnectionManager::peer_is(Instant now, Lid peer, uint64_t incarnation) noexcept {
-  for_each_watched(peer, [&](Connection& connection) {
-    if (connection.process == 0) connection.process = incarnation;
-    if (connection.process != incarnation) end_with_peer(now, connection);
-  });
-}
-
 void ConnectionManager::peer_has_gone(Instant now, Lid peer) noexcept {
-  for_each_watched(peer, [&](Connection& connection) { end_with_peer(now, connection); });
+  for (Connection* next = first_watched(peer); next != nullptr;) {
+    Connection& connection = *next;
+    next = connection.watched_after;
+    counters_.add(CmCounter::kPeerLooks);
+    end_with_peer(now, connection);
+  }
 }
 
+Connection* ConnectionManager::first_watched(Lid peer) noexcept {
+  const auto found = watched_.find(peer);
+  return found != watched_.end() ? found->second : nullptr;
+}
+
+/// May forget the connection.
 void ConnectionManager::end_with_peer(Instant now, Connection& connection) noexcept {
   const CmBody nothing;
   counters_.add(CmCounter::kPeersGone);
@@ -510,6 +552,7 @@ void ConnectionManager::expire(Instant now, Connection& connection) noexcept {
   }
   if (connection.tries < times_.repeats) {
     ++connection.tries;
+    connection.waits = false;
     counters_.add(CmCounter::kRepeats);
     send(connection.peer, connection.last);
     return set_timer(connection,

@@ -76,9 +76,10 @@ class ConnectionManager {
   void set_timer(Connection& connection, Instant at) noexcept;
   void enter(Connection& connection, CmState state) noexcept;
   void watch(Connection& connection, bool wanted) noexcept;
+  [[nodiscard]] bool enter_watched(Connection& connection) noexcept;
+  void leave_watched(Connection& connection) noexcept;
+  [[nodiscard]] Connection* first_watched(Lid peer) noexcept;
   void end_with_peer(Instant now, Connection& connection) noexcept;
-  template <class Each>
-  void for_each_watched(Lid peer, Each each);
   void send(Lid to, const CmMad& mad) noexcept;
   /// Sends `mad` and repeats it until the state changes.
   void ask(Instant now, Connection& connection, const CmMad& mad, CmState state) noexcept;
@@ -120,6 +121,9 @@ class ConnectionManager {
   std::unordered_map<uint32_t, std::unique_ptr<Connection>> by_id_;
   /// Connections that peers began, by {LID and SIDR bit, the peer's number}.
   std::map<std::pair<uint32_t, uint32_t>, Connection*> by_peer_;
+  /// The watched connections of each peer, newest first. Those of which the peer's process is not known yet
+  /// come before the others, which all have the same one.
+  std::map<Lid, Connection*> watched_;
   CmTimers timers_;
   CounterSet<CmCounter> counters_;
 };

@@ -3,6 +3,8 @@
 // in the kernel, the program gets no event about it except the request itself until it accepts.
 #include "rdma_cm/endnode.h"
 
+#include <infiniband/verbs.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,7 +14,9 @@
 #include "messages/link_local.h"
 #include "messages/multicast.h"
 #include "rdma_cm/event_content.h"
+#include "rdma_cm/host_mark.h"
 #include "rdma_cm/ip_cm.h"
+#include "rdma_cm/node_addresses.h"
 
 namespace weft::rdma_cm {
 namespace {
@@ -32,6 +36,7 @@ IpAddress asked_for(const MadAddress& question) noexcept {
 
 Endnode::Endnode(RandomSource& random, MadPort& port, NodeView& node, const CmTimes& times)
     : node_(node),
+      random_(random),
       ids_(random),
       manager_(random, port, *this, times),
       resolver_(node.identity().guid, random, port, *this, node.identity().host),
@@ -205,11 +210,53 @@ bool Endnode::read_request(uint64_t service_id, std::span<const std::byte> priva
   return true;
 }
 
+/// A mark, by which the receiver knows whether the request comes from its own host.
+uint64_t Endnode::transaction_of(CmAttribute request, uint32_t local_id) noexcept {
+  const NodeIdentity self = node_.identity();
+  const uint64_t mark = host_mark(self.host, static_cast<uint16_t>(request), self.lid, local_id);
+  return mark != 0 ? mark : random_.next();
+}
+
+bool Endnode::is_of_this_host(const Connection& connection) noexcept {
+  const NodeIdentity self = node_.identity();
+  if (connection.peer == self.lid) return true;
+  const CmAttribute request = connection.datagrams ? CmAttribute::kSidrReq : CmAttribute::kReq;
+  const uint64_t mark =
+      host_mark(self.host, static_cast<uint16_t>(request), connection.peer, connection.remote_id);
+  return mark != 0 && mark == connection.last.transaction;
+}
+
+/// The program is told this address as its peer's. As for answers about addresses (address_resolver.h), a
+/// fixed address is that of one LID, and a loopback address or one of this host is that of an endnode of this
+/// host.
+bool Endnode::may_come_from(const IpAddress& address, const Connection& connection) noexcept {
+  const IpAddress plain = without_mapping(address);
+  const Lid only = lid_of(plain);
+  if (only != kLidNone) return only == connection.peer;
+  return (!plain.is_loopback() && !node_.owns(plain)) || is_of_this_host(connection);
+}
+
+/// True when the listener's QPs have the type that the request is for. As in the kernel, an identifier
+/// without a type takes each.
+bool Endnode::serves(const CmId& listener, const Connection& connection, const IpRequest& request) noexcept {
+  if (listener.datagrams() || connection.datagrams) return listener.datagrams() == connection.datagrams;
+  if (listener.qp_type == 0) return true;
+  return request.service == (listener.qp_type == IBV_QPT_UC ? kCmServiceUc : kCmServiceRc);
+}
+
 CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request) noexcept {
+  if (!may_come_from(request.from, connection)) {
+    manager_.counters().add(CmCounter::kFalseSource);
+    node_.explain({.address = request.to,
+                   .peer = connection.peer,
+                   .turned_away = TurnedAway::kFalseSource,
+                   .listener = request.from});
+    return nullptr;
+  }
   CmId* listener = ids_.listener(request.port_space, request.to);
-  if (listener != nullptr && listener->datagrams() == connection.datagrams && listener->backlog != 0)
-    return listener;
-  CmFailure failure = why_no_listener(request, listener);
+  const bool served = listener != nullptr && serves(*listener, connection, request);
+  if (served && listener->backlog != 0) return listener;
+  CmFailure failure = why_no_listener(request, listener, served);
   failure.address = request.to;
   failure.peer = connection.peer;
   node_.explain(failure);
@@ -217,11 +264,13 @@ CmId* Endnode::listener_of(const Connection& connection, const IpRequest& reques
 }
 
 /// @param listener  a listener that does not take the request, or null
-CmFailure Endnode::why_no_listener(const IpRequest& request, const CmId* listener) const noexcept {
+/// @param served    it takes requests of this kind, but its backlog is full
+CmFailure Endnode::why_no_listener(const IpRequest& request, const CmId* listener,
+                                   bool served) const noexcept {
   constexpr std::array<uint16_t, 3> kSpaces{RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB};
   const uint16_t port = request.to.port;
   if (listener != nullptr)
-    return {.turned_away = listener->backlog == 0 ? TurnedAway::kBacklogFull : TurnedAway::kOtherService};
+    return {.turned_away = served ? TurnedAway::kBacklogFull : TurnedAway::kOtherQpType};
   if (const CmId* near = ids_.at_port(request.port_space, port); near != nullptr) {
     const bool listens = near->state == IdState::kListening;
     return {.turned_away = listens ? TurnedAway::kOtherAddress : TurnedAway::kNotListening,
@@ -268,6 +317,7 @@ bool Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
 bool Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
   IpRequest request;
   if (!read_request(req.service_id, req.private_data, request)) return false;
+  request.service = req.service;
   CmId* listener = listener_of(connection, request);
   CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
   if (id == nullptr) return false;

@@ -91,6 +91,7 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
   [[nodiscard]] bool tell_joined(CmId& id, Membership& group) noexcept;
 
   // ---- CmUser, AddressUser, PeerUser --------------------
+  [[nodiscard]] uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept override;
   [[nodiscard]] bool on_request(Connection& connection, const CmReq& req) noexcept override;
   [[nodiscard]] bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override;
   void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override;
@@ -124,16 +125,24 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
     uint16_t port_space = 0;
     IpAddress from;
     IpAddress to;
+    uint8_t service = kCmServiceRc;  // of a REQ
   };
+  /// True when the peer may have the address from which its request claims to come.
+  [[nodiscard]] bool may_come_from(const IpAddress& address, const Connection& connection) noexcept;
+  [[nodiscard]] bool is_of_this_host(const Connection& connection) noexcept;
+  [[nodiscard]] static bool serves(const CmId& listener, const Connection& connection,
+                                   const IpRequest& request) noexcept;
   [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
                                          IpRequest& out) noexcept;
   /// The listener for a request. Null when there is none or its backlog is full; that is logged.
   [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
-  [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener) const noexcept;
+  [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener,
+                                          bool served) const noexcept;
   [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
   [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 
   NodeView& node_;
+  RandomSource& random_;
   IdTable ids_;
   ConnectionManager manager_;
   AddressResolver resolver_;

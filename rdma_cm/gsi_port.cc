@@ -15,12 +15,6 @@ constexpr uint32_t kSlotBytes = 512;
 constexpr uint32_t kSendSlots = 128;
 static_assert(adapter::kGrhBytes + kMadBytes <= kSlotBytes);
 
-/// The group of all endnodes with connection management: scope 2 (this subnet), not permanent.
-constexpr Gid kEverybody{std::byte{0xFF}, std::byte{0x12}, std::byte{0x57}, std::byte{0x45},
-                         std::byte{0x46}, std::byte{0x54}, std::byte{0},    std::byte{0},
-                         std::byte{0},    std::byte{0},    std::byte{0},    std::byte{0},
-                         std::byte{0},    std::byte{0},    std::byte{0},    std::byte{1}};
-
 }  // namespace
 
 GsiPort::~GsiPort() {
@@ -72,11 +66,11 @@ Status GsiPort::bring_up() {
   if (moved == hca::Answer::kOk) moved = qp_->modify(attr, adapter::kQpAttrState);
   attr.state = adapter::QpState::kRts;
   if (moved == hca::Answer::kOk) moved = qp_->modify(attr, adapter::kQpAttrState | adapter::kQpAttrSqPsn);
-  const Lid group = multicast_lid(kEverybody);
-  if (moved == hca::Answer::kOk) moved = qp_->attach_mcast(kEverybody, group);
+  if (moved == hca::Answer::kOk) moved = qp_->attach_mcast(kGidEverybody, kLidEverybody);
   if (moved != hca::Answer::kOk) return Error{"QP1 of the port: " + std::string(to_string(moved))};
   everybody_ =
-      context_->create_ah(*pd_, {.dlid = group, .is_global = true, .route = {.dgid = kEverybody}}).object;
+      context_->create_ah(*pd_, {.dlid = kLidEverybody, .is_global = true, .route = {.dgid = kGidEverybody}})
+          .object;
   if (everybody_ == nullptr) return Error{"no address handle for the group of all endnodes"};
   return {};
 }

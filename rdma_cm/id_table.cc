@@ -57,7 +57,8 @@ void IdTable::leave_file(CmId& id) noexcept {
 
 CmId* IdTable::find(const CmFile& file, uint32_t handle) noexcept {
   const auto found = ids_.find(handle);
-  return found != ids_.end() && found->second->file == &file ? found->second.get() : nullptr;
+  if (found == ids_.end() || found->second->file != &file || found->second->unread) return nullptr;
+  return found->second.get();
 }
 
 CmId* IdTable::with_question(uint32_t handle, uint64_t question) noexcept {
@@ -173,6 +174,7 @@ bool IdTable::is_bound(uint16_t port_space, const IpAddress& address) const noex
 bool IdTable::push(CmFile& file, const QueuedEvent& event) noexcept {
   if (!with_memory([&] { file.events.push_back(event); })) return false;
   ++event.id->events_waiting;
+  if (event.request != nullptr) event.request->unread = true;
   file.descriptor->add(1);
   return true;
 }
@@ -182,6 +184,7 @@ bool IdTable::pop(CmFile& file, QueuedEvent& out) noexcept {
   out = file.events.front();
   file.events.pop_front();
   --out.id->events_waiting;
+  if (out.request != nullptr) out.request->unread = false;
   return true;
 }
 

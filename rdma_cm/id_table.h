@@ -20,7 +20,9 @@ class IdTable {
   // ---- identifiers --------------------
   /// Null when there are kIdsMax identifiers or no memory.
   [[nodiscard]] CmId* create(CmFile& file, uint16_t port_space, uint8_t qp_type) noexcept;
-  /// Searches only this file. Null when it has no identifier with this number.
+  /// Searches only this file. Null when it has no identifier with this number. Also null for the identifier
+  /// of a request that still waits among the events: the program cannot know its number, and the event needs
+  /// it.
   [[nodiscard]] CmId* find(const CmFile& file, uint32_t handle) noexcept;
   /// The identifier with this number in whatever file, if it waits for the answer to the question; else null.
   [[nodiscard]] CmId* with_question(uint32_t handle, uint64_t question) noexcept;

@@ -41,6 +41,16 @@ IpAddress loopback(uint8_t family) noexcept {
   return out;
 }
 
+IpAddress without_mapping(const IpAddress& address) noexcept {
+  IpAddress out = address;
+  out.family = 4;
+  out.ip[10] = out.ip[11] = std::byte{0};
+  const bool zeros = std::all_of(out.ip.begin(), out.ip.begin() + kIpv4At,
+                                 [](std::byte one) { return one == std::byte{0}; });
+  const bool mapped = address.ip[10] == std::byte{0xFF} && address.ip[11] == std::byte{0xFF};
+  return address.family == 6 && mapped && zeros ? out : address;
+}
+
 std::optional<IpAddress> parse_ip(const std::string& text) noexcept {
   IpAddress out{.family = 4};
   if (inet_pton(AF_INET, text.c_str(), &out.ip[kIpv4At]) == 1) return out;

@@ -30,6 +30,8 @@ struct IpAddress {
 
 [[nodiscard]] IpAddress make_ipv4(uint32_t address, uint16_t port = 0) noexcept;
 [[nodiscard]] IpAddress loopback(uint8_t family) noexcept;
+/// The IPv4 address that an IPv6 address of ::ffff:0:0/96 stands for; any other address as it is.
+[[nodiscard]] IpAddress without_mapping(const IpAddress& address) noexcept;
 [[nodiscard]] std::optional<IpAddress> parse_ip(const std::string& text) noexcept;
 [[nodiscard]] std::string to_string(const IpAddress& address);
 

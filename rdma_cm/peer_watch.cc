@@ -43,10 +43,11 @@ void PeerWatch::receive(Instant now, Lid from, const EndnodeMad& mad) noexcept {
   const MadProcess& process = answer->process;
   Peer& peer = found->second;
   peer.unanswered = 0;
-  const bool same = peer.process == process;
+  // Only the incarnation tells processes apart. What else a peer says of the same process is not news.
+  const bool same = peer.process.incarnation == process.incarnation;
   if (same && !peer.news) return;
   if (!same && peer.process != MadProcess{}) counters_.add(PeerCounter::kReplaced);
-  peer.process = process;
+  if (!same) peer.process = process;
   peer.news = false;
   user_.on_peer(now, from, process.incarnation);
 }

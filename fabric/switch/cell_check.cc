@@ -1,5 +1,7 @@
 #include "fabric/switch/cell_check.h"
 
+#include "messages/multicast.h"
+
 namespace weft::fabric {
 
 /// Clauses: SAN-SW-01, SAN-VL-02, decisions section 4.
@@ -21,7 +23,7 @@ SwitchPortCounter CellCheck::admit(Port& in, VirtualLane vl, const CellHead& hea
   output = forwarding_.find(in.number, head.dlid());
   const SwitchPortCounter refused = check_output(in, vl, output, &head);
   if (refused != kAdmitted) [[unlikely]]
-    return output == kPortGroup ? kToGroup : refused;
+    return output == kPortGroup ? check_group(in, head.dlid()) : refused;
   if (!in.peer_is_endnode && !leads_back(in, output, head.slid())) return SwitchPortCounter::kDropReversePath;
   return check_rates(in, vl, head.dest_qpn());
 }
@@ -67,6 +69,13 @@ SwitchPortCounter CellCheck::check_rates(Port& in, VirtualLane vl, Qpn dest_qpn)
   }
   if (dest_qpn != kQpnGsi || in.gsi_rate.take(ports_.now)) return kAdmitted;
   return SwitchPortCounter::kDropGsiRate;
+}
+
+/// A datagram to the group of all endnodes goes to QP1 of each of them. It costs its sender the rate of one
+/// datagram to QP1. A cell from another switch has paid there.
+SwitchPortCounter CellCheck::check_group(Port& in, Lid group) noexcept {
+  const bool paid = group != kLidEverybody || !in.peer_is_endnode || in.gsi_rate.take(ports_.now);
+  return paid ? kToGroup : SwitchPortCounter::kDropGsiRate;
 }
 
 /// True when `out` gets a copy. Between switches a cell is taken only from the port that leads to its source,

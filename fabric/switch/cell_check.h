@@ -39,6 +39,7 @@ class CellCheck {
                                              const CellHead& head) const noexcept;
   [[nodiscard]] static SwitchPortCounter check_lane(const Port& in, const Port& out, VirtualLane vl) noexcept;
   [[nodiscard]] SwitchPortCounter check_rates(Port& in, VirtualLane vl, Qpn dest_qpn) noexcept;
+  [[nodiscard]] SwitchPortCounter check_group(Port& in, Lid group) noexcept;
   [[nodiscard]] bool leads_back(const Port& in, PortNumber output, Lid slid) const noexcept;
 
   const SwitchConfig& config_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "tests/support/mad_network.h"
 
@@ -148,6 +149,49 @@ TEST_F(AddressResolverTest, questions_and_answers_are_lost_and_doubled) {
     ASSERT_EQ(a.found.at(question).first, Lid(2));
   }
   EXPECT_GT(a.resolver.counters().get(AddressCounter::kUnexpected), 0U);
+}
+
+/// A switch passes a limited number of datagrams to QP1, of which the endnode's connections need a share.
+TEST_F(AddressResolverTest, many_questions_are_asked_less_often_and_none_is_forgotten) {
+  std::vector<uint64_t> questions;
+  for (int i = 0; i < 500; ++i) questions.push_back(ask(7, 80, 10s));
+  const auto sent = [&] { return c.resolver.counters().get(AddressCounter::kNotOurs); };
+  network.run(1s);
+  EXPECT_LE(sent(), AddressResolver::kFloodsPerSecond + AddressResolver::kFloodBurst);
+  const uint64_t before = sent();
+  network.run(2s);
+  EXPECT_LE(sent() - before, 2 * AddressResolver::kFloodsPerSecond + AddressResolver::kFloodBurst);
+  EXPECT_GE(sent() - before, AddressResolver::kFloodsPerSecond) << "they are asked";
+  EXPECT_GT(a.resolver.counters().get(AddressCounter::kPaced), 0U);
+  b.ips = {std::byte{7}};
+  network.run(2s);
+  for (const uint64_t question : questions) EXPECT_EQ(a.found.count(question), 1U);
+}
+
+/// All answers are sent by the port that also sends what belongs to connections.
+TEST_F(AddressResolverTest, who_asks_very_often_uses_up_neither_the_port_nor_the_answers_of_others) {
+  b.ips = {std::byte{7}};
+  const auto answered = [&] { return b.resolver.counters().get(AddressCounter::kAnswered); };
+  MadAddress asked{.family = 4, .port = 80};
+  asked.ip[15] = std::byte{7};
+  const auto flood = [&](Lid from) {
+    b.resolver.receive(network.clock.now(), from, {.transaction = 1, .body = WhoHas{.address = asked}});
+  };
+  for (int ms = 0; ms < 1000; ++ms, network.run(1ms)) {
+    for (int i = 0; i < 10; ++i) flood(Lid(9));
+  }
+  EXPECT_LE(answered(), AnswerRate::kToOnePerSecond + AnswerRate::kToOneBurst);
+  EXPECT_GE(answered(), AnswerRate::kToOnePerSecond);
+  EXPECT_GT(b.resolver.counters().get(AddressCounter::kOverRate), 0U);
+  const uint64_t question = ask(7, 80);
+  network.run(400ms);
+  EXPECT_EQ(a.found.at(question).first, Lid(2)) << "another endnode is answered";
+
+  const uint64_t before = answered();
+  for (int ms = 0; ms < 1000; ++ms, network.run(1ms)) {
+    for (uint16_t i = 0; i < 10; ++i) flood(Lid(static_cast<uint16_t>(20 + i)));
+  }
+  EXPECT_LE(answered() - before, AnswerRate::kPerSecond + AnswerRate::kBurst) << "whoever asks";
 }
 
 TEST_F(AddressResolverTest, a_question_may_be_forgotten) {

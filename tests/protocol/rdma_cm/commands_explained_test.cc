@@ -1,5 +1,6 @@
 // Reasons that connection management gives to people: for a refused command, and for a request that it turns
 // away.
+#include <array>
 #include <cerrno>
 #include <string_view>
 
@@ -122,6 +123,42 @@ TEST_F(CommandsExplained, a_listener_of_another_port_space_and_one_that_is_full)
   network.run(10ms);
   EXPECT_TRUE(b.explained.empty()) << "the first request fits";
   EXPECT_EQ(refusal_at(5000).turned_away, TurnedAway::kBacklogFull);
+}
+
+/// A UC request that an RC listener accepted would leave two queue pairs that do not understand each other.
+TEST_F(CommandsExplained, a_listener_takes_requests_for_its_own_type_of_queue_pair) {
+  struct Types {
+    uint8_t listens;
+    uint8_t asks;
+    bool taken;
+  };
+  constexpr std::array kTypes{Types{IBV_QPT_RC, IBV_QPT_RC, true}, Types{IBV_QPT_UC, IBV_QPT_UC, true},
+                              Types{IBV_QPT_RC, IBV_QPT_UC, false}, Types{IBV_QPT_UC, IBV_QPT_RC, false},
+                              Types{IBV_QPT_RC, IBV_QPT_UD, false}, Types{IBV_QPT_UD, IBV_QPT_RC, false},
+                              Types{0, IBV_QPT_UC, true},           Types{0, IBV_QPT_RC, true}};
+  uint16_t port = 5000;
+  for (const Types& one : kTypes) {
+    SCOPED_TRACE(::testing::Message() << int{one.listens} << " asked by " << int{one.asks});
+    listener = b.create(0xB0, RDMA_PS_IB, one.listens);
+    ASSERT_EQ(b.bind(listener, at(++port)), 0);
+    ASSERT_EQ(b.listen(listener), 0);
+    b.explained.clear();
+    client = a.create(0xA0, RDMA_PS_IB, one.asks);
+    ASSERT_EQ(a.resolve(client, at(port)), 0);
+    network.run(10ms);
+    ASSERT_EQ(a.event().event, number(CmEvent::kAddressResolved));
+    ASSERT_EQ(a.route(client), 0);
+    ASSERT_EQ(a.event().event, number(CmEvent::kRouteResolved));
+    ASSERT_EQ(a.connect(client, 0x111), 0);
+    network.run(10ms);
+    EXPECT_EQ(b.event().event, one.taken ? number(CmEvent::kConnectRequest) : ~0U);
+    ASSERT_EQ(b.explained.size(), one.taken ? 0U : 1U);
+    if (one.taken) continue;
+    EXPECT_EQ(b.explained.back().turned_away, TurnedAway::kOtherQpType);
+    const rdma_ucm_event_resp refused = a.event();
+    EXPECT_EQ(refused.event, number(one.asks == IBV_QPT_UD ? CmEvent::kUnreachable : CmEvent::kRejected));
+    EXPECT_EQ(refused.status, one.asks == IBV_QPT_UD ? uint32_t{kSidrNoService} : kRejectInvalidService);
+  }
 }
 
 }  // namespace

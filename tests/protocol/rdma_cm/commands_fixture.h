@@ -82,12 +82,14 @@ struct Node : test::MadNode, NodeView {
   }
   static uint64_t at(const void* where) { return reinterpret_cast<uintptr_t>(where); }
 
-  uint32_t create(uint64_t uid, uint16_t port_space = RDMA_PS_TCP) {
+  /// @param qp_type  of RDMA_PS_IB; the other port spaces have one each
+  uint32_t create(uint64_t uid, uint16_t port_space = RDMA_PS_TCP, uint8_t qp_type = 0) {
     rdma_ucm_create_id_resp made{};
     rdma_ucm_create_id body{};
     body.uid = uid;
     body.response = at(&made);
     body.ps = port_space;
+    body.qp_type = qp_type;
     EXPECT_EQ(command(RDMA_USER_CM_CMD_CREATE_ID, body), 0);
     return made.id;
   }

@@ -56,6 +56,41 @@ TEST_F(CommandsTest, the_device_changes_its_address_or_fails) {
   EXPECT_EQ(told, (std::set<uint64_t>{0xB0, 0xB1}));
 }
 
+/// Numbers are consecutive, so a program can guess that of a request. The event that waits refers to it.
+TEST_F(CommandsTest, the_identifier_of_a_request_is_known_once_its_event_is_taken) {
+  prepare();
+  ASSERT_EQ(a.connect(client, 0x111, "hello"), 0);
+  network.run(10ms);
+  const uint32_t guessed = listener + 1;
+  CmFile* other = b.endnode.open();
+  ASSERT_NE(other, nullptr);
+  rdma_ucm_destroy_id_resp gone{};
+  rdma_ucm_destroy_id destroy{};
+  destroy.response = Node::at(&gone);
+  destroy.id = guessed;
+  EXPECT_EQ(b.migrate(guessed, *other), ENOENT);
+  EXPECT_EQ(b.accept(guessed, 0xB1, Node::param(0x222)), ENOENT);
+  EXPECT_EQ(b.command(RDMA_USER_CM_CMD_DESTROY_ID, destroy), ENOENT);
+  ASSERT_EQ(b.migrate(listener, *other), 0) << "the request goes along";
+  EXPECT_EQ(b.command_at(*other, RDMA_USER_CM_CMD_DESTROY_ID, destroy), ENOENT);
+  const rdma_ucm_event_resp request = b.event_at(*other);
+  ASSERT_EQ(request.event, number(CmEvent::kConnectRequest));
+  ASSERT_EQ(request.id, guessed);
+  EXPECT_EQ(b.command_at(*other, RDMA_USER_CM_CMD_DESTROY_ID, destroy), 0) << "now it is the program's";
+
+  const uint32_t waits = a.create(0xA1);
+  IpAddress address = b.own(4);
+  address.port = 5000;
+  ASSERT_EQ(a.resolve(waits, address), 0);
+  network.run(10ms);
+  ASSERT_EQ(a.route(waits), 0);
+  ASSERT_EQ(a.connect(waits, 0x112), 0);
+  network.run(10ms);
+  destroy.id = listener;
+  EXPECT_EQ(b.command_at(*other, RDMA_USER_CM_CMD_DESTROY_ID, destroy), 0) << "with the request that waits";
+  EXPECT_EQ(b.endnode.ids().size(), 0U);
+}
+
 TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
   const test::TempDir dir;
   for (Node* node : {&a, &b}) node->ports = HostPorts(dir.path() + "/ports");

@@ -43,6 +43,9 @@ struct ManagerNode final : test::MadNode, CmUser {
       }
     }
   }
+  uint64_t transaction_of(CmAttribute /*request*/, uint32_t /*local_id*/) noexcept override {
+    return random.next();
+  }
   bool on_request(Connection& connection, const CmReq& req) noexcept override {
     return take(connection, req);
   }
@@ -494,6 +497,35 @@ TEST_F(ConnectionManagerTest, a_peer_is_not_granted_more_time_than_we_would_ask_
   const CmTimes times;
   EXPECT_GE(a.manager.deadline(), asked + times.patience + times.response);
   EXPECT_LE(a.manager.deadline(), asked + times.patience + 1s);
+}
+
+/// Otherwise one unrequested MRA a minute would keep a program in rdma_connect() for ever.
+TEST_F(ConnectionManagerTest, a_peer_that_keeps_asking_for_time_is_given_up_all_the_same) {
+  Wire c{network, Lid(3)};
+  a.connect(c.lid());
+  network.run(10ms);
+  const CmMad wait{.transaction = c.got.back().transaction,
+                   .body = CmMra{.local_id = 33,
+                                 .remote_id = c.heard<CmReq>().local_id,
+                                 .about = kAboutReq,
+                                 .service_timeout = 31}};
+  const CmTimes times;
+  const Instant first = network.clock.now();
+  c.say(a.lid(), wait);
+  network.run(10ms);
+  const Instant deadline = a.manager.deadline();
+  EXPECT_GE(deadline, first + times.patience);
+  c.say(a.lid(), wait);
+  network.run(10ms);
+  EXPECT_EQ(a.manager.deadline(), deadline) << "the second about the same message";
+  EXPECT_EQ(a.count(CmCounter::kWrongState), 1U);
+  while (a.events.empty() && network.clock.now() < first + 20min) {
+    c.say(a.lid(), wait);
+    network.run(100ms);
+  }
+  EXPECT_EQ(a.events, Events{CmEventKind::kUnreachable});
+  EXPECT_GT(network.clock.now(), first + 8 * times.patience) << "each repeat was waited for";
+  EXPECT_LT(network.clock.now(), first + 8 * times.patience + 30s);
 }
 
 TEST_F(ConnectionManagerTest, a_reply_that_comes_again_is_answered_again) {

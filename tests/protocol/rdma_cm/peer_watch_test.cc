@@ -136,6 +136,27 @@ TEST_F(PeerWatchTest, unrequested_answers_are_ignored) {
   EXPECT_EQ(a.heard.size(), 1U);
 }
 
+/// Answers the question as often as it likes, each time with another number of its process.
+struct Talker final : test::MadNode {
+  using MadNode::MadNode;
+  void on_endnode(Instant /*now*/, Lid from, const EndnodeMad& mad) override {
+    for (uint32_t i = 0; i < 100; ++i) {
+      const MadProcess process{.incarnation = 300, .started = i, .pid = i};
+      static_cast<void>(
+          send(from, encode_endnode({.transaction = mad.transaction, .body = IsThere{.process = process}})));
+    }
+  }
+  void poll(Instant /*now*/) override {}
+};
+
+TEST_F(PeerWatchTest, only_another_incarnation_is_another_process) {
+  const Talker talker(network, Lid(3));
+  ASSERT_TRUE(a.watch.begin(talker.lid()));
+  network.run(5s);
+  EXPECT_EQ(a.heard, (Heard{{talker.lid(), 300}}));
+  EXPECT_EQ(a.count(PeerCounter::kReplaced), 0U);
+}
+
 TEST_F(PeerWatchTest, many_peers_are_asked_less_often) {
   for (uint16_t lid = 100; lid < 100 + 4 * PeerWatch::kPeersAtFullPace; ++lid)
     ASSERT_TRUE(a.watch.begin(Lid(lid)));

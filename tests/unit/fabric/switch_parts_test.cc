@@ -6,6 +6,7 @@
 
 #include "fabric/switch/awake_links.h"
 #include "fabric/switch/cell_check.h"
+#include "messages/multicast.h"
 #include "tests/support/test_cells.h"
 
 namespace weft::test {
@@ -116,6 +117,27 @@ TEST_F(CellCheckOf, a_neighbour_speaks_for_the_lids_behind_it_and_gets_nothing_b
   EXPECT_EQ(admit(1, {.dlid = Lid(2), .slid = Lid(7)}), kAdmitted);
   EXPECT_EQ(admit(1, {.dlid = Lid(2), .slid = Lid(3)}), SwitchPortCounter::kDropReversePath);
   EXPECT_EQ(admit(1, {.dlid = Lid(7), .slid = Lid(7)}), SwitchPortCounter::kDropLoop);
+}
+
+/// Otherwise one endnode could use up QP1 of all others, at no cost.
+TEST_F(CellCheckOf, a_question_to_all_endnodes_costs_its_sender_what_a_datagram_to_qp1_costs) {
+  constexpr Lid kOther{0xC005};
+  const TestCell question{.dlid = kLidEverybody, .slid = Lid(1), .dest_qpn = kQpnMulticast};
+  EXPECT_EQ(admit(1, question), kToGroup);
+  EXPECT_EQ(admit(1, question), SwitchPortCounter::kDropGsiRate);
+  EXPECT_EQ(admit(1, {.dlid = Lid(2), .slid = Lid(1), .dest_qpn = kQpnGsi}), SwitchPortCounter::kDropGsiRate)
+      << "one share for both";
+  EXPECT_EQ(admit(1, {.dlid = kOther, .slid = Lid(1), .dest_qpn = kQpnMulticast}), kToGroup)
+      << "another group does not reach QP1";
+  EXPECT_EQ(admit(2, {.dlid = kLidEverybody, .slid = Lid(2), .dest_qpn = kQpnMulticast}), kToGroup)
+      << "others keep their share";
+
+  ports[3].peer_is_endnode = false;
+  forwarding.set(Lid(7), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(admit(3, {.dlid = kLidEverybody, .slid = Lid(7), .dest_qpn = kQpnMulticast}), kToGroup)
+        << "the switch before this one has counted it";
+  }
 }
 
 TEST_F(CellCheckOf, an_output_must_be_up_and_have_the_lane) {

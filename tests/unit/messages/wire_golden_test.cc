@@ -50,6 +50,19 @@ TEST(WireGolden, the_lid_of_a_group) {
   }
 }
 
+/// A switch knows the datagrams to QP1 of all endnodes by this LID, so no other group may have it.
+TEST(WireGolden, the_lid_of_all_endnodes_is_no_other_groups) {
+  EXPECT_EQ(multicast_lid(kGidEverybody), kLidEverybody);
+  Gid gid = kGidEverybody;
+  int displaced = 0;
+  for (uint32_t i = 0; i < 1U << 16; ++i) {
+    store_be(&gid[8], i + 1);
+    ASSERT_NE(multicast_lid(gid), kLidEverybody) << i;
+    displaced += multicast_lid(gid) == kLidMulticastFirst ? 1 : 0;
+  }
+  EXPECT_GT(displaced, 0);
+}
+
 TEST(WireGolden, the_cell_in_a_flit) {
   const std::vector<std::byte> cell = test::from_hex(kCell);
   const uint32_t cell_crc = load_be<uint32_t>(cell.data() + cell.size() - kCrcBytes);

@@ -59,6 +59,10 @@ TEST(CmTexts, a_request_that_is_turned_away_names_the_near_miss) {
   EXPECT_THAT(describe(failure), HasSubstr("this program listens at 127.0.0.1 port 12061 only"));
   failure.turned_away = TurnedAway::kOtherService;
   EXPECT_THAT(describe(failure), HasSubstr("in another port space"));
+  failure.turned_away = TurnedAway::kOtherQpType;
+  EXPECT_THAT(describe(failure), HasSubstr("needs the same qp_type on both sides"));
+  failure.turned_away = TurnedAway::kFalseSource;
+  EXPECT_THAT(describe(failure), HasSubstr("it claims to come from 127.0.0.1 port 12061, which"));
   failure.turned_away = TurnedAway::kSwappedPort;
   EXPECT_THAT(describe(failure), HasSubstr("listens at port 12061, which is the same number with its bytes"));
 }
