@@ -191,7 +191,8 @@ Answer Cq::release() noexcept {
   DeviceCore& device = core();
   if (const auto ended = device.adapter.cqs().destroy(&queue(), &memory_); !ended) return reason_of(ended);
   if (channel_ == nullptr) return Answer::kOk;
-  if (armed_) channel_->count_armed(-1);
+  // A CQ that has ended counts as armed: arm() then leaves the channel alone, which may end before the CQ.
+  if (std::exchange(armed_, true)) channel_->count_armed(-1);
   channel_->forget(*this);
   --channel_->refs.users;
   return Answer::kOk;

@@ -35,7 +35,8 @@ constexpr uint32_t kCqesAtLeast = 16;
 constexpr size_t kPolledAtATime = 16;
 
 /// Number of CQs that use the channel. The program may read the field while its threads create and destroy
-/// CQs.
+/// CQs. ibv_destroy_cq() counts down with its last access to the channel: it may wait for acknowledgements
+/// when the device's own count is down already.
 std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
   return std::atomic_ref<int>(channel.refcnt);
 }
@@ -153,10 +154,13 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  const weft::Reason why = ours(channel->context).context->destroy(ours<Channel>(channel).object);
+  const int users = users_of(*channel).load(std::memory_order_acquire);
+  const weft::Reason why = users != 0
+                               ? weft::Reason::kBusy
+                               : ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (why == weft::Reason::kBusy)
     return fail_with(why, "call ibv_destroy_cq first", "ibv_destroy_comp_channel: {} CQs still use it",
-                     users_of(*channel).load());
+                     std::max(users, 1));
   if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_comp_channel");
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
   return 0;
@@ -191,7 +195,7 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   const weft::Reason why = ours(cq->context).context->destroy(queue.object);
   if (why != weft::Reason::kOk)
     return fail_in_use(why, "QPs still use it: call ibv_destroy_qp first", "ibv_destroy_cq");
-  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
+  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_release);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
   const std::unique_ptr<Cq> owned(&queue);
