@@ -105,7 +105,7 @@ std::string unacknowledged_words(const void* /*of*/) {
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
   if (entries <= 0) return 0;
   Cq& queue = ours(cq);
-  if (queue.lock != nullptr) queue.lock->enter("ibv_poll_cq", "CQ", cq->handle);
+  if (queue.lock != nullptr && !queue.lock->enter("ibv_poll_cq", {"CQ", cq->handle, cq->context})) return -1;
   const int got = poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
   if (queue.lock != nullptr) queue.lock->leave();
   if (queue.empty != nullptr) [[unlikely]]

@@ -45,7 +45,8 @@ int show(ibv_cq_ex* cq, int got) noexcept {
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
-  if (queue.lock != nullptr) queue.lock->enter("ibv_start_poll", "CQ", cq->handle);
+  if (queue.lock != nullptr && !queue.lock->enter("ibv_start_poll", {"CQ", cq->handle, cq->context}))
+    return EIO;
   const int got =
       poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); });
   const int answer = show(cq, got);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -112,6 +113,17 @@ inline Cq& ours(ibv_cq* cq) noexcept {
 }
 inline Qp& ours(ibv_qp* qp) noexcept {
   return *reinterpret_cast<Qp*>(qp);
+/// Adds to an object's count of acknowledged events. Programs read the count in the C struct, under its
+/// mutex.
+template <class C>
+void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
+  if (in_child(object.context)) return;
+  pthread_mutex_lock(&object.mutex);
+  field += events;
+  pthread_cond_signal(&object.cond);
+  pthread_mutex_unlock(&object.mutex);
+}
+
 }
 
 /// Fills `out` from a bind work request. False if the window is not of type 2: windows of type 1 have their
