@@ -105,14 +105,6 @@ inline OpenContext& ours(ibv_context* context) noexcept {
   return *reinterpret_cast<OpenContext*>(at - offsetof(verbs_context, context) - offsetof(OpenContext, wide));
 }
 
-inline ibv_cq* plain(Cq& cq) noexcept {
-  return ibv_cq_ex_to_cq(&cq.c);
-}
-inline Cq& ours(ibv_cq* cq) noexcept {
-  return *reinterpret_cast<Cq*>(cq);
-}
-inline Qp& ours(ibv_qp* qp) noexcept {
-  return *reinterpret_cast<Qp*>(qp);
 /// Adds to an object's count of acknowledged events. Programs read the count in the C struct, under its
 /// mutex.
 template <class C>
@@ -132,3 +124,11 @@ void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
                                 adapter::BindRequest& out) noexcept;
 
 }  // namespace weft::verbs
+inline ibv_cq* plain(Cq& cq) noexcept {
+  return ibv_cq_ex_to_cq(&cq.c);
+}
+inline Cq& ours(ibv_cq* cq) noexcept {
+  return *reinterpret_cast<Cq*>(cq);
+}
+inline Qp& ours(ibv_qp* qp) noexcept {
+  return *reinterpret_cast<Qp*>(qp);
