@@ -1,6 +1,6 @@
 // How it works: under the lock, notify() appends a notification to the channel's list and notes that the
 // descriptor is owed one unit. The unit is written after the lock is released. A reader takes a unit and then
-// the event, so it finds an event unless the event's CQ has been destroyed in between.
+// the event, so it finds an event unless the event's CQ has been destroyed in between (no_event_for_unit()).
 #include "hca/channel.h"
 
 #include <new>
@@ -29,7 +29,10 @@ Answer CompletionChannel::get_event(Cq*& out) {
     if (unit != Answer::kOk) return unit;
     const Hold hold(core());
     out = take_first();
-    if (out == nullptr) continue;
+    if (out == nullptr) {
+      source_.descriptor->no_event_for_unit();
+      continue;
+    }
     ++out->refs.unacknowledged;
     return Answer::kOk;
   }

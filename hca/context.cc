@@ -247,7 +247,10 @@ Answer Context::get_async_event(AsyncEvent& out) {
     const Answer unit = source_.descriptor->take();
     if (unit != Answer::kOk) return unit;
     const Hold hold(core());
-    if (waiting_.empty()) continue;
+    if (waiting_.empty()) {
+      source_.descriptor->no_event_for_unit();
+      continue;
+    }
     const auto& of = static_cast<const WaitingEvents&>(waiting_.front());
     out = {.object = of.object, .port = of.port};
     out.kind = static_cast<EventKind>(waiting_.take_first());

@@ -116,14 +116,6 @@ void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
   pthread_mutex_unlock(&object.mutex);
 }
 
-}
-
-/// Fills `out` from a bind work request. False if the window is not of type 2: windows of type 1 have their
-/// own call.
-[[nodiscard]] bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
-                                adapter::BindRequest& out) noexcept;
-
-}  // namespace weft::verbs
 inline ibv_cq* plain(Cq& cq) noexcept {
   return ibv_cq_ex_to_cq(&cq.c);
 }
@@ -132,3 +124,11 @@ inline Cq& ours(ibv_cq* cq) noexcept {
 }
 inline Qp& ours(ibv_qp* qp) noexcept {
   return *reinterpret_cast<Qp*>(qp);
+}
+
+/// Fills `out` from a bind work request. False if the window is not of type 2: windows of type 1 have their
+/// own call.
+[[nodiscard]] bool bind_request(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& info,
+                                adapter::BindRequest& out) noexcept;
+
+}  // namespace weft::verbs
