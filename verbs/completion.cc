@@ -127,7 +127,9 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
       request.entries == 0 ? 0 : std::max(request.entries, kCqesAtLeast), channel, out.get(), request.vector);
   if (made.object == nullptr) return no_object(made.refusal, "ibv_create_cq");
   out->object = made.object;
+  static std::atomic<uint32_t> handles{0};
   out->c.context = context;
+  out->c.handle = ++handles;
   out->c.channel = request.channel;
   out->c.cq_context = request.user;
   out->c.cqe = static_cast<int>(made.object->query().depth);
@@ -194,7 +196,8 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   const LongWaits::Call wait(ours(cq->context).node->waits(), unacknowledged_words, nullptr);
   const weft::Reason why = ours(cq->context).context->destroy(queue.object);
   if (why != weft::Reason::kOk)
-    return fail_in_use(why, "QPs still use it: call ibv_destroy_qp first", "ibv_destroy_cq");
+    return fail_in_use(why, "QPs or XRC SRQs still use it: call ibv_destroy_qp or ibv_destroy_srq first",
+                       "ibv_destroy_cq");
   if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_release);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/guarded_fd.h"
 #include "hca/context.h"
 #include "hca/device.h"
 #include "verbs/call_lock.h"
@@ -39,8 +40,15 @@ struct Wrapper {
 using Mw = Wrapper<ibv_mw, hca::Window>;
 using Ah = Wrapper<ibv_ah, hca::AddressHandle>;
 using Channel = Wrapper<ibv_comp_channel, hca::CompletionChannel>;
-using Xrcd = Wrapper<ibv_xrcd, hca::XrcDomain>;
 using Srq = Wrapper<ibv_srq, hca::Srq>;
+
+/// One open of an XRC domain. It holds the file that names the domain: the inode number of a file that has
+/// ended could otherwise be that of another file, which would open the same domain.
+struct Xrcd {
+  ibv_xrcd c{};
+  hca::XrcDomain* object = nullptr;
+  GuardedFd file;
+};
 
 /// A thread domain: the program promises to use the objects in it from one thread. Only extended QPs profit:
 /// they need no lock (CallLock).
