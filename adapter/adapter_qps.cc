@@ -168,6 +168,7 @@ Refusable<> ChannelAdapter::destroy_qp(QueuePair* qp, QpMemory* memory) {
     --qp->config.recv_cq->users;
     if (qp->config.srq != nullptr) --qp->config.srq->users;
   }
+  qp->owner = nullptr;  // calls for a QP that has ended are refused
   parts_->numbers.give_back(qp->qpn, engine.now);
   QpMemory ended(engine.qps.place_of(qp->qpn, qp->config.port).release());
   if (memory != nullptr) *memory = std::move(ended);

@@ -1,6 +1,6 @@
 // How it works: under the lock, notify() appends a notification to the channel's list and notes that the
 // descriptor is owed one unit. The unit is written after the lock is released. A reader takes a unit and then
-// the event, so it finds an event unless the event's CQ has been destroyed in between.
+// the event, so it finds an event unless the event's CQ has been destroyed in between (no_event_for_unit()).
 #include "hca/channel.h"
 
 #include <new>
@@ -29,7 +29,10 @@ Answer CompletionChannel::get_event(Cq*& out) {
     if (unit != Answer::kOk) return unit;
     const Hold hold(core());
     out = take_first();
-    if (out == nullptr) continue;
+    if (out == nullptr) {
+      source_.descriptor->no_event_for_unit();
+      continue;
+    }
     ++out->refs.unacknowledged;
     return Answer::kOk;
   }
@@ -191,7 +194,8 @@ Answer Cq::release() noexcept {
   DeviceCore& device = core();
   if (const auto ended = device.adapter.cqs().destroy(&queue(), &memory_); !ended) return reason_of(ended);
   if (channel_ == nullptr) return Answer::kOk;
-  if (armed_) channel_->count_armed(-1);
+  // A CQ that has ended counts as armed: arm() then leaves the channel alone, which may end before the CQ.
+  if (std::exchange(armed_, true)) channel_->count_armed(-1);
   channel_->forget(*this);
   --channel_->refs.users;
   return Answer::kOk;

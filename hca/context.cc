@@ -124,11 +124,11 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
   config.xrcd = domain.id();
   Refusable<adapter::QpMemory> memory = core().adapter.make_qp(config);
   if (!memory) return memory.error();
-  auto handles = std::make_shared<std::list<Qp*>>();
+  auto target = std::make_shared<Qp::Target>();
   std::list<Qp*> place(1);
   const auto take = [&](Qp& made) {
     Refusable<adapter::QueuePair*> pair = core().adapter.create_qp(std::move(*memory));
-    if (pair) made.join(std::move(handles), place);
+    if (pair) made.join(std::move(target), place);
     return pair;
   };
   return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = init.user});
@@ -138,9 +138,9 @@ Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
   std::list<Qp*> place(1);
   const auto take = [&](Qp& made) -> Refusable<adapter::QueuePair*> {
     const auto* other = static_cast<const Qp*>(core().find_qp(number));
-    if (other == nullptr || other->handles_ == nullptr || other->xrcd_->id() != domain.id())
+    if (other == nullptr || other->target_ == nullptr || other->xrcd_->id() != domain.id())
       return Refusal(Reason::kNoSuchObject, "open_qp: the domain has no target of this number");
-    made.join(other->handles_, place);
+    made.join(other->target_, place);
     return other->pair_;
   };
   return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = user});
@@ -219,6 +219,7 @@ Answer Context::unmake(Object& object, bool& unacknowledged) noexcept {
   const Answer answer = object.refs.users != 0 ? Answer::kBusy : object.release();
   if (answer != Answer::kOk) return answer;
   unlink(object);
+  object.refs.ended = true;
   if (const uint32_t dropped = waiting_.drop(object.events)) core().deferred.take_back(source_, dropped);
   unacknowledged = object.refs.unacknowledged != 0;
   return answer;
@@ -265,7 +266,10 @@ Answer Context::get_async_event(AsyncEvent& out) {
     const Answer unit = source_.descriptor->take();
     if (unit != Answer::kOk) return unit;
     const Hold hold(core());
-    if (waiting_.empty()) continue;
+    if (waiting_.empty()) {
+      source_.descriptor->no_event_for_unit();
+      continue;
+    }
     const auto& of = static_cast<const WaitingEvents&>(waiting_.front());
     out = {.object = of.object, .port = of.port};
     out.kind = static_cast<EventKind>(waiting_.take_first());

@@ -32,8 +32,8 @@ void DeferredWork::Batch::ring() noexcept {
     if (bell != nullptr) bell->ring();
   }
   for (const Units& due : units) {
-    if (due.count > 0) due.descriptor->add(static_cast<uint64_t>(due.count));
-    for (int64_t left = due.count; left < 0; ++left) due.descriptor->take_back();
+    if (due.count > 0) due.descriptor->add_unordered(static_cast<uint64_t>(due.count));
+    for (int64_t left = due.count; left < 0; ++left) due.descriptor->take_back_unordered();
   }
 }
 

@@ -23,6 +23,8 @@ class DeviceLock {
   [[nodiscard]] bool is_mine() const noexcept {
     return holder_.load(std::memory_order_relaxed) == &this_thread;
   }
+  /// Some thread has the lock.
+  [[nodiscard]] bool is_taken() const noexcept { return holder_.load(std::memory_order_relaxed) != nullptr; }
   /// Waits for the lock for at least one second. False when it is still taken then.
   [[nodiscard]] bool lock_within_a_second() noexcept { return take(kRoundsOfASecond); }
   [[nodiscard]] bool try_lock() noexcept {

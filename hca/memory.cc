@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "base/cancel_shield.h"
 #include "hca/device_core.h"
 
 namespace weft::hca {
@@ -12,6 +13,7 @@ constexpr Duration kTransferPause = 50us;
 }  // namespace
 
 void pause_for_transfer() noexcept {
+  const CancelShield shield;
   std::this_thread::sleep_for(kTransferPause);
 }
 

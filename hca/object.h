@@ -71,6 +71,9 @@ class Object {
     uint32_t users = 0;  // objects that use this one
     // Events that the program took and has not acknowledged, completion events and asynchronous ones.
     uint32_t unacknowledged = 0;
+    // destroy() has taken the object out of adapter and context, and waits for acknowledgements. Another
+    // thread may still make calls for it; they are refused.
+    bool ended = false;
   };
   References refs;
   WaitingEvents events;

@@ -28,10 +28,10 @@ void Qp::enter(adapter::QueuePair* pair) noexcept {
   }
 }
 
-void Qp::join(Handles handles, std::list<Qp*>& place) noexcept {
-  handles_ = std::move(handles);
+void Qp::join(std::shared_ptr<Target> target, std::list<Qp*>& place) noexcept {
+  target_ = std::move(target);
   place.front() = this;
-  handles_->splice(handles_->end(), place);
+  target_->handles.splice(target_->handles.end(), place);
 }
 
 template <class Request>
@@ -154,6 +154,7 @@ Answer Qp::modify(const adapter::QpAttr& attr, uint32_t mask) noexcept {
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   Hold hold(device);
+  if (refs.ended) return Answer::kNoSuchObject;
   const Answer answer = device.adapter.modify_qp(*pair_, attr, mask);
   if (answer != Answer::kOk) return answer;
   device.qps.note(device.adapter, *pair_);
@@ -171,6 +172,7 @@ Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcep
   DeviceCore& device = core();
   if (device.forked()) return Answer::kForked;
   const Hold hold(device);
+  if (refs.ended) return Answer::kNoSuchObject;
   attr = device.adapter.query_qp(*pair_);
   config = device.adapter.config(*pair_);
   return Answer::kOk;
@@ -179,12 +181,14 @@ Answer Qp::query(adapter::QpAttr& attr, adapter::QpConfig& config) const noexcep
 Answer Qp::attach_mcast(const Gid& gid, Lid lid) noexcept {
   if (core().forked()) return Answer::kForked;
   const Hold hold(core());
+  if (refs.ended) return Answer::kNoSuchObject;
   return reason_of(core().adapter.attach_mcast(*pair_, gid, lid));
 }
 
 Answer Qp::detach_mcast(const Gid& gid, Lid lid) noexcept {
   if (core().forked()) return Answer::kForked;
   const Hold hold(core());
+  if (refs.ended) return Answer::kNoSuchObject;
   return reason_of(core().adapter.detach_mcast(*pair_, gid, lid));
 }
 
@@ -206,10 +210,11 @@ void Qp::abandon() noexcept {
 
 /// Removes this handle from its target. Events of the target then go to the first remaining handle.
 bool Qp::let_go() noexcept {
-  if (handles_ == nullptr) return true;
-  place_.splice(place_.end(), *handles_, std::find(handles_->begin(), handles_->end(), this));
-  if (handles_->empty()) return true;
-  core().adapter.set_user(*pair_, handles_->front()->as_user());
+  if (target_ == nullptr) return true;
+  std::list<Qp*>& handles = target_->handles;
+  place_.splice(place_.end(), handles, std::find(handles.begin(), handles.end(), this));
+  if (handles.empty()) return true;
+  core().adapter.set_user(*pair_, handles.front()->as_user());
   return false;
 }
 
@@ -217,7 +222,8 @@ Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
   if (let_go()) {
-    if (const auto ended = device.adapter.destroy_qp(pair_, &memory_); !ended) return reason_of(ended);
+    adapter::QpMemory& memory = target_ != nullptr ? target_->memory : memory_;
+    if (const auto ended = device.adapter.destroy_qp(pair_, &memory); !ended) return reason_of(ended);
     device.qps.leave(*pair_);
     device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }

@@ -55,8 +55,12 @@ struct Registration {
 /// that state by posts, modify() and query() alone, and query() gives copies (SAN-LMP-07). Any thread.
 class Qp final : public Object {
  public:
-  /// All handles of one XRC target. The target ends with the last one.
-  using Handles = std::shared_ptr<std::list<Qp*>>;
+  /// What the handles of one XRC target share. The target ends with its last handle; its memory stays until
+  /// each handle is freed, because an ended handle may still wait for acknowledgements.
+  struct Target {
+    std::list<Qp*> handles;
+    adapter::QpMemory memory;  // filled when the target ends
+  };
 
   Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd = nullptr) noexcept;
 
@@ -112,9 +116,9 @@ class Qp final : public Object {
   // ---- for the two, under the device's lock --------------------
   /// Makes this object a handle of the adapter's QP.
   void enter(adapter::QueuePair* pair) noexcept;
-  /// Also appends this handle to the `handles` of its XRC target; `place` is the list node, one element,
-  /// allocated before the lock.
-  void join(Handles handles, std::list<Qp*>& place) noexcept;
+  /// Also appends this handle to those of its XRC target; `place` is the list node, one element, allocated
+  /// before the lock.
+  void join(std::shared_ptr<Target> target, std::list<Qp*>& place) noexcept;
   void abandon() noexcept override;
   [[nodiscard]] Answer release() noexcept override;
   /// Moves the QP to the error state.
@@ -133,12 +137,12 @@ class Qp final : public Object {
 
   adapter::QueuePair* pair_ = nullptr;
   XrcDomain* xrcd_ = nullptr;
-  Handles handles_;              // null unless the QP is an XRC target
-  std::array<Object*, 5> uses_;  // PD, CQs, SRQ, XRC domain; null: none
+  std::shared_ptr<Target> target_;  // null unless the QP is an XRC target
+  std::array<Object*, 5> uses_;     // PD, CQs, SRQ, XRC domain; null: none
   Qpn number_{};
   // Filled by release(); freed without the lock.
   adapter::QpMemory memory_;
-  std::list<Qp*> place_;  // list node taken out of `handles_`
+  std::list<Qp*> place_;  // list node taken out of `target_`
 };
 
 }  // namespace weft::hca

@@ -60,6 +60,7 @@ Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
     auto room = queues.room_for(queue_, attr, mask);  // allocated, and the old one freed, outside the lock
     if (!room) return reason_of(room);
     const Hold hold(device);
+    if (refs.ended) return Answer::kNoSuchObject;
     const Answer answer = reason_of(queues.modify(queue_, attr, mask, *room));
     device.caller_turn(hold.now());  // the new limit may be reached at once
     return answer;
@@ -71,6 +72,7 @@ Answer Srq::modify(const adapter::SrqAttr& attr, uint32_t mask) noexcept {
 Answer Srq::query(adapter::SrqAttr& out) const noexcept {
   if (core().forked()) return Answer::kForked;
   const Hold hold(core());
+  if (refs.ended) return Answer::kNoSuchObject;
   out = core().adapter.srqs().query(queue_);
   return Answer::kOk;
 }

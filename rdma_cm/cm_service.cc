@@ -163,7 +163,7 @@ int CmService::move(int descriptor, int copy) noexcept {
   if (file == nullptr) return -EBADF;
   const bool moved = with_memory([&] {
     file->descriptor = std::make_shared<hca::EventFd>(GuardedFd(UniqueFd(), false));
-    *file->descriptor = hca::EventFd(GuardedFd(UniqueFd(copy), false));
+    file->descriptor->use(GuardedFd(UniqueFd(copy), false));
   });
   return moved ? 0 : -ENOMEM;
 }

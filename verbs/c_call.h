@@ -2,8 +2,6 @@
 // exceptions.
 #pragma once
 
-#include <pthread.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <exception>
@@ -32,16 +30,6 @@ inline int failed(int error) noexcept {
 inline decltype(nullptr) no_object(int error) noexcept {
   errno = error;
   return nullptr;
-}
-
-/// Adds to an object's count of acknowledged events. Programs read the count in the C struct, under its
-/// mutex.
-template <class C>
-void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
-  pthread_mutex_lock(&object.mutex);
-  field += events;
-  pthread_cond_signal(&object.cond);
-  pthread_mutex_unlock(&object.mutex);
 }
 
 /// Calls `call()`. If it throws, sets errno to ENOMEM and returns `failed`.

@@ -35,7 +35,8 @@ constexpr uint32_t kCqesAtLeast = 16;
 constexpr size_t kPolledAtATime = 16;
 
 /// Number of CQs that use the channel. The program may read the field while its threads create and destroy
-/// CQs.
+/// CQs. ibv_destroy_cq() counts down with its last access to the channel: it may wait for acknowledgements
+/// when the device's own count is down already.
 std::atomic_ref<int> users_of(ibv_comp_channel& channel) noexcept {
   return std::atomic_ref<int>(channel.refcnt);
 }
@@ -104,7 +105,7 @@ std::string unacknowledged_words(const void* /*of*/) {
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* out) noexcept {
   if (entries <= 0) return 0;
   Cq& queue = ours(cq);
-  if (queue.lock != nullptr) queue.lock->enter("ibv_poll_cq", "CQ", cq->handle);
+  if (queue.lock != nullptr && !queue.lock->enter("ibv_poll_cq", {"CQ", cq->handle, cq->context})) return -1;
   const int got = poll_and_yield([&](Instant& at) { return poll_once(queue, entries, out, at); });
   if (queue.lock != nullptr) queue.lock->leave();
   if (queue.empty != nullptr) [[unlikely]]
@@ -126,7 +127,9 @@ Cq* make_cq(ibv_context* context, const CqRequest& request) {
       request.entries == 0 ? 0 : std::max(request.entries, kCqesAtLeast), channel, out.get(), request.vector);
   if (made.object == nullptr) return no_object(made.refusal, "ibv_create_cq");
   out->object = made.object;
+  static std::atomic<uint32_t> handles{0};
   out->c.context = context;
+  out->c.handle = ++handles;
   out->c.channel = request.channel;
   out->c.cq_context = request.user;
   out->c.cqe = static_cast<int>(made.object->query().depth);
@@ -153,10 +156,13 @@ WEFT_VERBS_API ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 }
 
 WEFT_VERBS_API int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
-  const weft::Reason why = ours(channel->context).context->destroy(ours<Channel>(channel).object);
+  const int users = users_of(*channel).load(std::memory_order_acquire);
+  const weft::Reason why = users != 0
+                               ? weft::Reason::kBusy
+                               : ours(channel->context).context->destroy(ours<Channel>(channel).object);
   if (why == weft::Reason::kBusy)
     return fail_with(why, "call ibv_destroy_cq first", "ibv_destroy_comp_channel: {} CQs still use it",
-                     users_of(*channel).load());
+                     std::max(users, 1));
   if (why != weft::Reason::kOk) return fail(why, "ibv_destroy_comp_channel");
   const std::unique_ptr<Channel> owned(&ours<Channel>(channel));
   return 0;
@@ -190,8 +196,9 @@ WEFT_VERBS_API int ibv_destroy_cq(ibv_cq* cq) {
   const LongWaits::Call wait(ours(cq->context).node->waits(), unacknowledged_words, nullptr);
   const weft::Reason why = ours(cq->context).context->destroy(queue.object);
   if (why != weft::Reason::kOk)
-    return fail_in_use(why, "QPs still use it: call ibv_destroy_qp first", "ibv_destroy_cq");
-  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_relaxed);
+    return fail_in_use(why, "QPs or XRC SRQs still use it: call ibv_destroy_qp or ibv_destroy_srq first",
+                       "ibv_destroy_cq");
+  if (cq->channel != nullptr) users_of(*cq->channel).fetch_sub(1, std::memory_order_release);
   pthread_mutex_destroy(&cq->mutex);
   pthread_cond_destroy(&cq->cond);
   const std::unique_ptr<Cq> owned(&queue);

@@ -45,7 +45,8 @@ int show(ibv_cq_ex* cq, int got) noexcept {
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) noexcept {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& queue = ours<Cq>(cq);
-  if (queue.lock != nullptr) queue.lock->enter("ibv_start_poll", "CQ", cq->handle);
+  if (queue.lock != nullptr && !queue.lock->enter("ibv_start_poll", {"CQ", cq->handle, cq->context}))
+    return EIO;
   const int got =
       poll_and_yield([&](Instant& at) { return queue.object->poll(std::span(&queue.shown, 1), at); });
   const int answer = show(cq, got);
@@ -162,7 +163,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
 
 /// Moderation is not offered; events are not delayed.
 int modify_cq(ibv_cq* /*cq*/, ibv_modify_cq_attr* attr) noexcept {
-  explain("ibv_modify_cq: attr_mask {:#x}: moderation is not offered", attr->attr_mask);
+  no_throw(0, [&] {
+    explain("ibv_modify_cq: attr_mask {:#x}: moderation is not offered", attr->attr_mask);
+    return 0;
+  });
   return fail(EOPNOTSUPP);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/guarded_fd.h"
 #include "hca/context.h"
 #include "hca/device.h"
 #include "verbs/call_lock.h"
@@ -38,8 +40,15 @@ struct Wrapper {
 using Mw = Wrapper<ibv_mw, hca::Window>;
 using Ah = Wrapper<ibv_ah, hca::AddressHandle>;
 using Channel = Wrapper<ibv_comp_channel, hca::CompletionChannel>;
-using Xrcd = Wrapper<ibv_xrcd, hca::XrcDomain>;
 using Srq = Wrapper<ibv_srq, hca::Srq>;
+
+/// One open of an XRC domain. It holds the file that names the domain: the inode number of a file that has
+/// ended could otherwise be that of another file, which would open the same domain.
+struct Xrcd {
+  ibv_xrcd c{};
+  hca::XrcDomain* object = nullptr;
+  GuardedFd file;
+};
 
 /// A thread domain: the program promises to use the objects in it from one thread. Only extended QPs profit:
 /// they need no lock (CallLock).
@@ -102,6 +111,17 @@ Ours& ours(C* object) noexcept {
 inline OpenContext& ours(ibv_context* context) noexcept {
   std::byte* at = reinterpret_cast<std::byte*>(context);
   return *reinterpret_cast<OpenContext*>(at - offsetof(verbs_context, context) - offsetof(OpenContext, wide));
+}
+
+/// Adds to an object's count of acknowledged events. Programs read the count in the C struct, under its
+/// mutex.
+template <class C>
+void count_acknowledged(C& object, uint32_t& field, uint32_t events) noexcept {
+  if (in_child(object.context)) return;
+  pthread_mutex_lock(&object.mutex);
+  field += events;
+  pthread_cond_signal(&object.cond);
+  pthread_mutex_unlock(&object.mutex);
 }
 
 inline ibv_cq* plain(Cq& cq) noexcept {

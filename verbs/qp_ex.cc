@@ -175,9 +175,12 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) noexcept {
 // ---- batches --------------------
 
 /// Begins the critical section of the QP (man ibv_wr_post, CONCURRENCY): another thread waits here, or in
-/// ibv_post_send(), until the batch ends.
+/// ibv_post_send(), until the batch ends. In a child after fork() the requests of the parent's batch may be
+/// half written: none is added, and wr_complete() refuses the child's batch.
 void wr_start(ibv_qp_ex* qp) noexcept {
-  batch_of(qp).lock.enter("ibv_wr_start", "QP", qp->qp_base.qp_num);
+  WorkBatch& batch = batch_of(qp);
+  if (!batch.lock.enter("ibv_wr_start", {"QP", qp->qp_base.qp_num, qp->qp_base.context}))
+    batch.fault = Reason::kForked;
 }
 
 void end_batch(WorkBatch& batch) noexcept {
@@ -216,9 +219,10 @@ Reason post(Qp& pair, WorkBatch& batch) {
   const auto too_large = [&pair](const BuiltRequest& built) {
     return built.sges > pair.cap.max_send_sge || built.bytes > pair.cap.max_inline_data;
   };
+  PostFacts facts;
+  if (why == Reason::kForked) return explain_post("ibv_wr_complete", pair, why, &facts);
   auto at = std::find_if(batch.requests.begin(), batch.requests.end(), too_large);
   if (at == batch.requests.end()) at = batch.requests.begin();
-  PostFacts facts;
   if (at != batch.requests.end()) {
     facts = {.opcode = at->request.opcode,
              .segments = at->sges,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/guarded_fd.h"
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
 #include "verbs/explain/explain.h"
@@ -28,6 +29,11 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlac
   pthread_mutex_init(&out->c.mutex, nullptr);
   pthread_cond_init(&out->c.cond, nullptr);
   return &out.release()->c;
+}
+
+/// A descriptor that holds the file of `fd`, without access to it and without the locks of `fd` (flock(2)).
+UniqueFd hold_file(int fd) {
+  return UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_PATH | O_CLOEXEC));
 }
 
 }  // namespace
@@ -67,13 +73,16 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) noexcept {
           attr->comp_mask, attr->oflags);
       return no_object(EINVAL);
     }
+    auto out = std::make_unique<Xrcd>();
     hca::XrcOpen open{.create = (attr->oflags & O_CREAT) != 0, .exclusive = (attr->oflags & O_EXCL) != 0};
     if (attr->fd != -1) {
       struct stat file {};
       if (fstat(attr->fd, &file) != 0) return no_object(errno);
       open.file = hca::XrcFile{.device = file.st_dev, .inode = file.st_ino};
+      UniqueFd held = hold_file(attr->fd);
+      if (!held.valid()) return no_object(errno);
+      out->file = GuardedFd(std::move(held));
     }
-    auto out = std::make_unique<Xrcd>();
     const hca::Made<hca::XrcDomain> made = ours(context).context->open_xrcd(open);
     if (made.object == nullptr) return no_object(made.refusal, "ibv_open_xrcd");
     out->object = made.object;

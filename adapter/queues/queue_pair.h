@@ -469,7 +469,7 @@ class alignas(kCacheLineBytes) QueuePair {
   Qpn peer_qpn{};
   uint32_t live_index = 0;  // place among all QPs
   uint32_t port_seen = 0;   // AdapterPort::change() of which it was informed last
-  const Engine* owner;      // the adapter of which it is
+  const Engine* owner;      // the adapter of which it is; null once it has ended
   const ServiceRow* row;    // the row of its service
   RecvQueue* rq;            // queue from which messages take their receive WQEs
   SharedReceiveQueue* srq;  // owner of `rq`; an XRC target changes it from message to message

@@ -23,7 +23,7 @@ class SharedReceiveQueue {
   uint32_t index = 0;
   uint32_t number = 0;            // peers of XRC targets name the queue by it; not used again soon
   uint32_t users = 0;             // QPs that take from the queue; a queue with users is not destroyed
-  const Engine* owner = nullptr;  // the adapter of the queue
+  const Engine* owner = nullptr;  // the adapter of the queue; null once it has ended
   EventBox events{*this};
 };
 

@@ -133,6 +133,7 @@ Refusable<> SharedReceives::destroy(SharedReceiveQueue* srq, SrqMemory* memory) 
     leave(srq->config.xrcd);
   }
   engine_.events.drop(srq->events);
+  srq->owner = nullptr;  // calls for a queue that has ended are refused
   SrqMemory ended(engine_.srqs.queues[srq->index].release());
   if (memory != nullptr) *memory = std::move(ended);
   return {};

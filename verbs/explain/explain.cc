@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/cancel_shield.h"
 #include "base/debug_words.h"
 #include "base/out_of_memory.h"
 #include "base/words.h"
@@ -35,6 +36,7 @@ bool explains() noexcept {
 }
 
 void explain_line(std::string_view text) noexcept {
+  const CancelShield shield;  // polls and posts, which are noexcept, explain too
   try {
     const std::string line = fmt::format("weft verbs[{}]: {}\n", getpid(), printable(text));
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());

@@ -179,7 +179,10 @@ std::string post_words(Reason why, const Qp& qp, const PostFacts* send) {
 }
 
 [[gnu::cold]] void explain_post(const char* call, const Qp& qp, Reason why, const PostFacts* send) noexcept {
-  if (explains()) explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num, post_words(why, qp, send));
+  no_throw(0, [&] {
+    if (explains()) explain("{}: QP {:#x}: {}", call, qp.c.qp_base.qp_num, post_words(why, qp, send));
+    return 0;
+  });
 }
 
 namespace {

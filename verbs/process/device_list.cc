@@ -127,6 +127,13 @@ ibv_context* open(ibv_device* device) {
 
 }  // namespace
 
+bool is_of_parent(const ProcessNode& node) noexcept {
+  return node.forked();
+}
+bool in_child(ibv_context* context) noexcept {
+  return is_of_parent(*ours(context).node);
+}
+
 OpenDevice::~OpenDevice() {
   node.device().close(&context);
 }

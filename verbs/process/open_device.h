@@ -18,20 +18,30 @@ namespace weft::verbs {
 
 class ProcessNode;
 
-/// Objects by the number that their C struct shows as `handle`. Any thread may call.
+/// This process is a child after fork(), and the node or context belongs to its parent. Locks that threads of
+/// the parent had are not released here.
+[[nodiscard]] bool is_of_parent(const ProcessNode& node) noexcept;
+[[nodiscard]] bool in_child(ibv_context* context) noexcept;
+
+/// Objects by the number that their C struct shows as `handle`. Any thread may call. In a child after fork()
+/// there are none and no change is made: a thread of the parent may have had the lock.
 template <class T>
 class Handles {
  public:
+  explicit Handles(const ProcessNode& node) noexcept : node_(node) {}
   void put(uint32_t handle, T object) {
+    if (is_of_parent(node_)) return;
     const std::lock_guard lock(mutex_);
     objects_[handle] = std::move(object);
   }
   void drop(uint32_t handle) noexcept {
+    if (is_of_parent(node_)) return;
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
   }
   /// Gives the entry of handle `before` the handle `now` and the value `object`. Allocates no memory.
   void move(uint32_t before, uint32_t now, T object) noexcept {
+    if (is_of_parent(node_)) return;
     const std::lock_guard lock(mutex_);
     auto place = objects_.extract(before);
     if (place.empty()) return;
@@ -41,12 +51,14 @@ class Handles {
   }
   /// A default-constructed T if the handle is unknown.
   [[nodiscard]] T find(uint32_t handle) const {
+    if (is_of_parent(node_)) return T{};
     const std::lock_guard lock(mutex_);
     const auto at = objects_.find(handle);
     return at != objects_.end() ? at->second : T{};
   }
 
  private:
+  const ProcessNode& node_;
   mutable std::mutex mutex_;
   std::unordered_map<uint32_t, T> objects_;
 };
@@ -72,9 +84,9 @@ struct OpenDevice {
   ProcessNode& node;
   hca::Context& context;
   GuardedFd command;  // an empty file; ibv_import_device() recognises the device by it
-  Handles<hca::ProtectionDomain*> domains;
-  Handles<KnownRegion> regions;  // by LKey
-  Handles<std::shared_ptr<DeviceMemory>> memories;
+  Handles<hca::ProtectionDomain*> domains{node};
+  Handles<KnownRegion> regions{node};  // by LKey
+  Handles<std::shared_ptr<DeviceMemory>> memories{node};
 };
 
 }  // namespace weft::verbs

@@ -262,8 +262,9 @@ TEST_F(Refusals, of_ends_and_addresses_name_the_values) {
   EXPECT_THAT(said_of([&] { return ibv_destroy_comp_channel(channel); }),
               HasSubstr("ibv_destroy_comp_channel: 1 CQs still use it: call ibv_destroy_cq first"));
   make_qp(IBV_QPT_RC);
-  EXPECT_THAT(said_of([&] { return ibv_destroy_cq(cq); }),
-              HasSubstr("ibv_destroy_cq: QPs still use it: call ibv_destroy_qp first"));
+  EXPECT_THAT(
+      said_of([&] { return ibv_destroy_cq(cq); }),
+      HasSubstr("ibv_destroy_cq: QPs or XRC SRQs still use it: call ibv_destroy_qp or ibv_destroy_srq"));
   ibv_ah_attr attr{.dlid = 1, .port_num = 2};
   EXPECT_THAT(said_of([&] { return ibv_create_ah(pd, &attr) == nullptr; }),
               HasSubstr("ibv_create_ah: port 2; 1 to 1 are possible"));
