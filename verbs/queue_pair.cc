@@ -52,12 +52,14 @@ Refusal check(const QpRequest& request, uint32_t inline_most) noexcept {
   return {};
 }
 
+/// With an SRQ the sizes of the receive queue are ignored (man ibv_create_qp, NOTES).
 adapter::QpConfig config_of(const ibv_qp_init_attr& init) noexcept {
+  const bool shared = init.srq != nullptr;
   adapter::QpConfig out;
   out.type = static_cast<adapter::QpType>(init.qp_type);
   out.send_wqes = std::max(init.cap.max_send_wr, 1U);
-  out.recv_wqes = std::max(init.cap.max_recv_wr, 1U);
-  out.sges = std::max({init.cap.max_send_sge, init.cap.max_recv_sge, 1U});
+  out.recv_wqes = shared ? 1U : std::max(init.cap.max_recv_wr, 1U);
+  out.sges = std::max({init.cap.max_send_sge, shared ? 0U : init.cap.max_recv_sge, 1U});
   out.signal_all = init.sq_sig_all != 0;
   out.empty_lists = true;
   out.grh_space = init.qp_type == IBV_QPT_UD;

@@ -39,5 +39,27 @@ TEST_F(Contracts, wr_flags_do_not_make_a_request_inline) {
   end(two);
 }
 
+TEST_F(Contracts, a_qp_with_a_shared_queue_passes_over_sizes_beyond_the_limits) {
+  ibv_srq_init_attr wanted{.srq_context = nullptr, .attr = {.max_wr = 2, .max_sge = 1}};
+  ibv_srq* srq = ibv_create_srq(pd, &wanted);
+  ASSERT_NE(srq, nullptr);
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context, &device), 0);
+  const std::array sizes{std::pair(static_cast<uint32_t>(device.max_qp_wr) + 1, 1U),
+                         std::pair(1U, static_cast<uint32_t>(device.max_sge) + 1),
+                         std::pair(UINT32_MAX, UINT32_MAX)};
+  for (const auto& [wrs, sges] : sizes) {
+    ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+    init.srq = srq;
+    init.cap.max_recv_wr = wrs;
+    init.cap.max_recv_sge = sges;
+    ibv_qp* qp = ibv_create_qp(pd, &init);
+    ASSERT_NE(qp, nullptr) << wrs << " receives of " << sges << " segments";
+    EXPECT_EQ(init.cap.max_send_sge, 2U) << "as without these sizes";
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  }
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
 }  // namespace
 }  // namespace weft::test
