@@ -155,6 +155,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) noexcep
                                  .user = attr->cq_context});
     if (made == nullptr) return nullptr;
     made->lock = std::move(lock);
+    if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) made->domain = use_parent(attr->parent_domain);
     set_poll_calls(made->c);
     return &made->c;
   });

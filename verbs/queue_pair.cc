@@ -122,6 +122,7 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
   const hca::Made<hca::Qp> made = create(request, config, *out);
   if (made.object == nullptr) return no_object(made.refusal, "ibv_create_qp");
   out->object = made.object;
+  out->domain = use_parent(request.pd);
   out->sq_sig_all = init.sq_sig_all;
   out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
   out->batch = batch.release();

@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "base/guarded_fd.h"
 #include "hca/context.h"
 #include "hca/device.h"
+#include "verbs/use_count.h"
 
 namespace weft::verbs {
 
@@ -29,6 +32,21 @@ class Handles {
   void drop(uint32_t handle) noexcept {
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
+  }
+  /// An object that ends is taken out before: once it has ended, another thread may get its number for a new
+  /// object. An object that does not end after all is put back; without memory for that it can no longer be
+  /// found.
+  using Entry = typename std::unordered_map<uint32_t, T>::node_type;
+  [[nodiscard]] Entry take(uint32_t handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    return objects_.extract(handle);
+  }
+  void put_back(Entry entry) noexcept {
+    try {
+      const std::lock_guard lock(mutex_);
+      objects_.insert(std::move(entry));
+    } catch (const std::bad_alloc&) {
+    }
   }
   /// Gives the entry of handle `before` the handle `now` and the value `object`. Allocates no memory.
   void move(uint32_t before, uint32_t now, T object) noexcept {
@@ -51,12 +69,18 @@ class Handles {
   std::unordered_map<uint32_t, T> objects_;
 };
 
+struct KnownDomain {
+  hca::ProtectionDomain* object = nullptr;
+  UseCount users;  // of all its handles
+};
+
 /// A region as last registered or reregistered.
 struct KnownRegion {
   hca::MemoryRegion* object = nullptr;
   std::byte* memory = nullptr;  // null for a region over all addresses
   size_t length = 0;
   unsigned access = 0;
+  std::shared_ptr<RegionUses> uses;  // null: none
 };
 
 class DeviceMemory;
@@ -72,7 +96,7 @@ struct OpenDevice {
   ProcessNode& node;
   hca::Context& context;
   GuardedFd command;  // an empty file; ibv_import_device() recognises the device by it
-  Handles<hca::ProtectionDomain*> domains;
+  Handles<KnownDomain> domains;
   Handles<KnownRegion> regions;  // by LKey
   Handles<std::shared_ptr<DeviceMemory>> memories;
 };

@@ -61,5 +61,200 @@ TEST_F(Contracts, a_qp_with_a_shared_queue_passes_over_sizes_beyond_the_limits) 
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
+// ---- imported handles --------------------
+
+thread_local ibv_context* ending_in = nullptr;  // set while this thread ends a domain
+ibv_pd* allocated_meanwhile = nullptr;
+
+/// Another thread allocates a domain as soon as a call that ends one frees memory.
+void allocate_meanwhile() {
+  ibv_context* context = std::exchange(ending_in, nullptr);
+  if (context != nullptr) std::thread([context] { allocated_meanwhile = ibv_alloc_pd(context); }).join();
+}
+
+/// The number of a domain is given again as soon as the domain has ended.
+TEST_F(Contracts, a_domain_is_found_although_another_thread_has_just_ended_one_of_its_number) {
+  ibv_pd* ended = ibv_alloc_pd(context);
+  ASSERT_NE(ended, nullptr);
+  const uint32_t number = ended->handle;
+  watch_frees(allocate_meanwhile);
+  ending_in = context;
+  const int answer = ibv_dealloc_pd(ended);
+  ending_in = nullptr;
+  watch_frees(nullptr);
+  EXPECT_EQ(answer, 0);
+  ASSERT_NE(allocated_meanwhile, nullptr);
+  EXPECT_EQ(allocated_meanwhile->handle, number);
+  ibv_pd* seen = ibv_import_pd(context, number);
+  EXPECT_NE(seen, nullptr);
+  if (seen != nullptr) ibv_unimport_pd(seen);
+  EXPECT_EQ(ibv_dealloc_pd(allocated_meanwhile), 0);
+}
+
+TEST_F(Contracts, what_was_not_ended_because_it_is_in_use_is_still_found) {
+  EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
+  ibv_pd* seen = ibv_import_pd(context, pd->handle);
+  ASSERT_NE(seen, nullptr);
+  ibv_unimport_pd(seen);
+  ibv_mr* open = ibv_reg_mr(pd, memory.data(), 64, kAllRights | IBV_ACCESS_MW_BIND);
+  ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+  ASSERT_TRUE(open != nullptr && window != nullptr);
+  const auto two = connected(8, cq);
+  ibv_mw_bind bind{.wr_id = 1, .send_flags = IBV_SEND_SIGNALED};
+  bind.bind_info = {.mr = open, .addr = at(0), .length = 8, .mw_access_flags = IBV_ACCESS_REMOTE_READ};
+  ASSERT_EQ(ibv_bind_mw(two[0], window, &bind), 0);
+  take_good(cq, 1);
+  EXPECT_EQ(ibv_dereg_mr(open), EBUSY) << "a window is bound to it";
+  ibv_mr* region = ibv_import_mr(pd, open->handle);
+  ASSERT_NE(region, nullptr);
+  ibv_unimport_mr(region);
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+  EXPECT_EQ(ibv_dereg_mr(open), 0);
+  end(two);
+}
+
+TEST_F(Contracts, an_imported_domain_is_ended_by_either_handle) {
+  ibv_pd* first = ibv_alloc_pd(context);
+  const uint32_t handle = first->handle;
+  ibv_pd* second = ibv_import_pd(context, handle);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  ibv_mr* region = ibv_reg_mr(first, memory.data(), 64, kAllRights);
+  EXPECT_EQ(ibv_dealloc_pd(second), EBUSY) << "a region of the other handle uses it";
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+  ibv_parent_domain_init_attr of{.pd = first};
+  ibv_pd* parent = ibv_alloc_parent_domain(context, &of);
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(ibv_dealloc_pd(second), EBUSY) << "a parent domain of the other handle uses it";
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_pd(second), 0);
+  EXPECT_EQ(ibv_import_pd(context, handle), nullptr) << "it has ended";
+  ibv_unimport_pd(first);
+}
+
+TEST_F(Contracts, imported_device_memory_is_freed_by_either_handle) {
+  ibv_device_attr_ex device;
+  ASSERT_EQ(ibv_query_device_ex(context, nullptr, &device), 0);
+  ibv_alloc_dm_attr most{.length = device.max_dm_size};
+  for (int life = 0; life < 2; ++life) {
+    ibv_dm* first = ibv_alloc_dm(context, &most);
+    ASSERT_NE(first, nullptr) << "all of it is free again";
+    const uint32_t handle = first->handle;
+    ibv_dm* second = ibv_import_dm(context, handle);
+    ASSERT_NE(second, nullptr);
+    ibv_mr* region = ibv_reg_dm_mr(pd, first, 0, 64, kAllRights | IBV_ACCESS_ZERO_BASED);
+    ASSERT_NE(region, nullptr);
+    EXPECT_EQ(ibv_free_dm(second), EBUSY) << "a region is over it";
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
+    EXPECT_EQ(ibv_free_dm(second), 0);
+    EXPECT_EQ(ibv_import_dm(context, handle), nullptr) << "it has ended";
+    ibv_unimport_dm(first);
+  }
+}
+
+TEST_F(Contracts, what_a_region_used_is_free_when_an_imported_handle_ended_it) {
+  ibv_alloc_dm_attr want{.length = 64};
+  ibv_dm* dm = ibv_alloc_dm(context, &want);
+  const verbs::DmaHandleInit hints{.comp_mask = verbs::kDmaHint, .processing_hint = 3};
+  verbs::DmaHandle* dma = weft_alloc_dmah(context, &hints);
+  ibv_parent_domain_init_attr of{.pd = pd};
+  ibv_pd* parent = ibv_alloc_parent_domain(context, &of);
+  ASSERT_TRUE(dm != nullptr && dma != nullptr && parent != nullptr);
+  const verbs::MrInit with_dma{.length = 64,
+                               .access = static_cast<int>(kAllRights),
+                               .comp_mask = verbs::kMrAddr | verbs::kMrDmaHandle,
+                               .addr = memory.data(),
+                               .dmah = dma};
+  const std::array regions{ibv_reg_dm_mr(pd, dm, 0, 64, kAllRights | IBV_ACCESS_ZERO_BASED),
+                           weft_reg_mr_ex(pd, &with_dma), ibv_reg_mr(parent, memory.data(), 64, kAllRights)};
+  for (ibv_mr* region : regions) {
+    ASSERT_NE(region, nullptr);
+    ibv_mr* seen = ibv_import_mr(pd, region->handle);
+    ASSERT_NE(seen, nullptr);
+    ibv_unimport_mr(seen);
+  }
+  EXPECT_EQ(ibv_free_dm(dm), EBUSY) << "handles have ended, not the regions";
+  EXPECT_EQ(weft_dealloc_dmah(dma), EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+  for (ibv_mr* region : regions) {
+    ibv_mr* seen = ibv_import_mr(pd, region->handle);
+    ASSERT_NE(seen, nullptr);
+    EXPECT_EQ(ibv_dereg_mr(seen), 0);
+    ibv_unimport_mr(region);
+  }
+  EXPECT_EQ(ibv_free_dm(dm), 0);
+  EXPECT_EQ(weft_dealloc_dmah(dma), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+}
+
+/// The region has another key than its imported handle shows.
+TEST_F(Contracts, an_imported_handle_ends_a_region_that_was_registered_again) {
+  ibv_mr* own = ibv_reg_mr(pd, memory.data(), 64, kAllRights);
+  ASSERT_NE(own, nullptr);
+  ibv_mr* seen = ibv_import_mr(pd, own->handle);
+  ASSERT_NE(seen, nullptr);
+  ASSERT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data() + 64, 32, 0), 0);
+  ASSERT_NE(own->handle, seen->handle);
+  EXPECT_EQ(ibv_dereg_mr(seen), 0);
+  EXPECT_EQ(ibv_import_mr(pd, own->handle), nullptr) << "it has ended";
+  ibv_unimport_mr(own);
+}
+
+// ---- parent domains --------------------
+
+TEST_F(Contracts, a_parent_domain_does_not_end_before_what_was_made_through_it) {
+  ibv_td_init_attr none{};
+  ibv_td* thread = ibv_alloc_td(context, &none);
+  ibv_parent_domain_init_attr of{.pd = pd, .td = thread};
+  ibv_pd* parent = ibv_alloc_parent_domain(context, &of);
+  ASSERT_TRUE(thread != nullptr && parent != nullptr);
+  const auto held = [&] { return ibv_dealloc_pd(parent) == EBUSY && ibv_dealloc_td(thread) == EBUSY; };
+  ibv_mr* region = ibv_reg_mr(parent, memory.data(), 64, kAllRights);
+  ASSERT_NE(region, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+  ibv_qp_init_attr init = init_of(IBV_QPT_RC);
+  ibv_qp* qp = ibv_create_qp(parent, &init);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  ibv_srq_init_attr wanted{.srq_context = nullptr, .attr = {.max_wr = 2, .max_sge = 1}};
+  ibv_srq* srq = ibv_create_srq(parent, &wanted);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  ibv_mw* window = ibv_alloc_mw(parent, IBV_MW_TYPE_1);
+  ASSERT_NE(window, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+  ibv_ah_attr to{.dlid = own_lid(), .port_num = 1};
+  ibv_ah* handle = ibv_create_ah(parent, &to);
+  ASSERT_NE(handle, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_destroy_ah(handle), 0);
+  ibv_cq_init_attr_ex queue{};
+  queue.cqe = 16;
+  queue.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  queue.parent_domain = parent;
+  ibv_cq_ex* ex = ibv_create_cq_ex(context, &queue);
+  ASSERT_NE(ex, nullptr);
+  EXPECT_TRUE(held());
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(ibv_dealloc_td(thread), 0);
+}
+
+TEST_F(Contracts, a_region_that_goes_to_another_domain_holds_that_one) {
+  ibv_parent_domain_init_attr of{.pd = pd};
+  const std::array parents{ibv_alloc_parent_domain(context, &of), ibv_alloc_parent_domain(context, &of)};
+  ibv_mr* region = ibv_reg_mr(pd, memory.data(), 64, kAllRights);
+  ASSERT_TRUE(parents[0] != nullptr && parents[1] != nullptr && region != nullptr);
+  for (ibv_pd* to : parents) ASSERT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_PD, to, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parents[0]), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parents[1]), EBUSY);
+  ASSERT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dealloc_pd(parents[1]), 0);
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+}
+
 }  // namespace
 }  // namespace weft::test
