@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "hca/context.h"
@@ -80,6 +81,22 @@ struct Cq {
   Use domain;                         // of use_parent()
 };
 
+/// Attributes of a QP as the program gave them: the adapter keeps times and LIDs. All handles of an XRC
+/// target share them.
+struct KeptAttr {
+  std::mutex mutex;  // of all below; never held with another lock
+  ibv_mtu path_mtu = IBV_MTU_4096;
+  ibv_ah_attr address{};
+  ibv_ah_attr alternate{};
+  bool has_alternate = false;
+  uint8_t timeout = 0;
+  uint8_t alt_timeout = 0;
+  uint8_t min_rnr_timer = 0;
+  // As creation told them; they do not change.
+  ibv_qp_cap cap{};
+  int sq_sig_all = 0;
+};
+
 /// Work requests between ibv_wr_start() and ibv_wr_complete().
 struct WorkBatch;
 
@@ -87,13 +104,7 @@ struct Qp {
   ibv_qp_ex c{};
   hca::Qp* object = nullptr;
   ibv_qp_cap cap{};
-  int sq_sig_all = 0;
-  ibv_mtu path_mtu = IBV_MTU_4096;
-  ibv_ah_attr address{};  // as the program gave it
-  ibv_ah_attr alternate{};
-  uint8_t timeout = 0;  // the codes that the program set; the adapter keeps times
-  uint8_t alt_timeout = 0;
-  uint8_t min_rnr_timer = 0;
+  std::shared_ptr<KeptAttr> kept;
   WorkBatch* batch = nullptr;  // null unless the QP is extended
   Use domain;                  // of use_parent()
 };

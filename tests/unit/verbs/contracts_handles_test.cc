@@ -256,5 +256,65 @@ TEST_F(Contracts, a_region_that_goes_to_another_domain_holds_that_one) {
   EXPECT_EQ(ibv_dereg_mr(region), 0);
 }
 
+// ---- attributes of a QP --------------------
+
+TEST_F(Contracts, each_handle_of_a_target_answers_the_attributes_that_another_one_set) {
+  ibv_xrcd_init_attr domain_attr{.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
+  ibv_xrcd* domain = ibv_open_xrcd(context, &domain_attr);
+  ASSERT_NE(domain, nullptr);
+  ibv_qp_init_attr_ex init{.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = domain};
+  ibv_qp* first = ibv_create_qp_ex(context, &init);
+  ASSERT_NE(first, nullptr);
+  ibv_qp_open_attr open{.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+                        .qp_num = first->qp_num,
+                        .xrcd = domain,
+                        .qp_type = IBV_QPT_XRC_RECV};
+  ibv_qp* second = ibv_open_qp(context, &open);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->state, IBV_QPS_UNKNOWN);
+  ibv_qp* from = make_qp(IBV_QPT_XRC_SEND);
+  bring_up(first, from->qp_num);
+  ibv_qp* third = ibv_open_qp(context, &open);
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(ibv_destroy_qp(first), 0);
+  for (ibv_qp* qp : {second, third}) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr made{};
+    ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU, &made), 0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(qp->state, IBV_QPS_RTS);
+    EXPECT_EQ(attr.path_mtu, IBV_MTU_256);
+    EXPECT_EQ(attr.ah_attr.dlid, own_lid());
+    EXPECT_EQ(attr.ah_attr.port_num, 1);
+    EXPECT_EQ(attr.min_rnr_timer, 12);
+    EXPECT_EQ(attr.timeout, 14);
+    EXPECT_EQ(std::memcmp(&made.cap, &init.cap, sizeof made.cap), 0) << "as creation told";
+  }
+  EXPECT_EQ(ibv_destroy_qp(second), 0);
+  EXPECT_EQ(ibv_destroy_qp(third), 0);
+  EXPECT_EQ(ibv_close_xrcd(domain), 0);
+}
+
+/// ::ffff:10.87.0.1 is the endnode with LID 1; the address has no LID.
+TEST_F(Contracts, a_path_named_by_a_gid_of_roce_is_answered_after_the_migration_to_it) {
+  ASSERT_EQ(own_lid(), 1);
+  ibv_ah_attr to{.sl = 3, .is_global = 1, .port_num = 1};
+  constexpr std::array<uint8_t, 16> kGid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 87, 0, 1};
+  std::memcpy(to.grh.dgid.raw, kGid.data(), kGid.size());
+  const auto two = connected(8, cq);
+  give_alternate(two, to, to);
+  ibv_qp_attr attr{};
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_PATH_MIG_STATE), 0);
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(two[0], &attr, IBV_QP_AV | IBV_QP_TIMEOUT, &init), 0);
+  EXPECT_EQ(attr.ah_attr.is_global, 1);
+  EXPECT_EQ(std::memcmp(attr.ah_attr.grh.dgid.raw, kGid.data(), kGid.size()), 0);
+  EXPECT_EQ(attr.ah_attr.sl, 3);
+  EXPECT_EQ(attr.timeout, 15);
+  EXPECT_EQ(attr.alt_ah_attr.is_global, 0) << "there is no further path";
+  end(two);
+}
+
 }  // namespace
 }  // namespace weft::test
