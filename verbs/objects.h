@@ -76,6 +76,9 @@ struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
   adapter::WorkCompletion shown{};    // the entry that start_poll() or next_poll() took last
+  uint64_t taken_ns = 0;              // when it was taken (CLOCK_MONOTONIC), if `stamps`
+  uint64_t taken_of_day_ns = 0;       // the same (CLOCK_REALTIME)
+  bool stamps = false;                // the program asked for time stamps
   std::unique_ptr<CallLock> lock;     // of an extended CQ that several threads may poll
   std::unique_ptr<EmptyPolls> empty;  // with WEFT_DEBUG=verbs
   Use domain;                         // of use_parent()

@@ -316,5 +316,53 @@ TEST_F(Contracts, a_path_named_by_a_gid_of_roce_is_answered_after_the_migration_
   end(two);
 }
 
+// ---- time stamps --------------------
+
+uint64_t nanoseconds(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+TEST_F(Contracts, an_entry_has_one_time_stamp_however_often_it_is_read) {
+  ibv_cq_init_attr_ex attr{};
+  attr.cqe = 64;
+  attr.wc_flags =
+      uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP} | uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+  ibv_cq_ex* ex = ibv_create_cq_ex(context, &attr);
+  ASSERT_NE(ex, nullptr);
+  ibv_cq* plain = ibv_cq_ex_to_cq(ex);
+  const auto two = connected(8, plain);
+  for (uint64_t id = 0; id < 2; ++id) ASSERT_EQ(post_write(two[0], id), 0);
+  uint64_t earlier = nanoseconds(CLOCK_MONOTONIC);
+  uint64_t earlier_of_day = nanoseconds(CLOCK_REALTIME);
+  int taken = 0;
+  const auto look = [&] {
+    const uint64_t stamp = ibv_wc_read_completion_ts(ex);
+    const uint64_t of_day = ibv_wc_read_completion_wallclock_ns(ex);
+    const uint64_t after = nanoseconds(CLOCK_MONOTONIC);
+    EXPECT_GE(stamp, earlier);
+    EXPECT_GE(of_day, earlier_of_day);
+    EXPECT_LE(stamp, after);
+    while (nanoseconds(CLOCK_MONOTONIC) < after + 1000) {
+    }
+    EXPECT_EQ(ibv_wc_read_completion_ts(ex), stamp);
+    EXPECT_EQ(ibv_wc_read_completion_wallclock_ns(ex), of_day);
+    earlier = stamp;
+    earlier_of_day = of_day;
+    ++taken;
+  };
+  ibv_poll_cq_attr none{};
+  while (taken < 2) {
+    if (ibv_start_poll(ex, &none) != 0) continue;
+    do {
+      look();
+    } while (ibv_next_poll(ex) == 0);
+    ibv_end_poll(ex);
+  }
+  end(two);
+  EXPECT_EQ(ibv_destroy_cq(plain), 0);
+}
+
 }  // namespace
 }  // namespace weft::test
