@@ -131,7 +131,7 @@ Made<Qp> Context::create_target(XrcDomain& domain, const QpInit& init) {
     if (pair) made.join(std::move(target), place);
     return pair;
   };
-  return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = init.user});
+  return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = init.user, .shared = init.shared});
 }
 
 Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
@@ -141,6 +141,7 @@ Made<Qp> Context::open_target(XrcDomain& domain, Qpn number, void* user) {
     if (other == nullptr || other->target_ == nullptr || other->xrcd_->id() != domain.id())
       return Refusal(Reason::kNoSuchObject, "open_qp: the domain has no target of this number");
     made.join(other->target_, place);
+    made.shared_ = other->shared_;
     return other->pair_;
   };
   return make<Qp>({&domain}, take, QpInit{.xrcd = &domain, .user = user});

@@ -12,6 +12,7 @@ namespace weft::hca {
 
 Qp::Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd) noexcept
     : Object(context, init.user),
+      shared_(init.shared),
       xrcd_(init.xrcd),
       uses_{pd, init.send_cq, init.recv_cq, init.srq, init.xrcd} {}
 

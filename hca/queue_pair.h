@@ -31,6 +31,7 @@ struct QpInit {
   XrcDomain* xrcd = nullptr;  // for an XRC target, instead of the members above
   adapter::QpConfig config{};
   void* user = nullptr;
+  std::shared_ptr<void> shared{};  // for an XRC target: the consumer's own, for all handles (Qp::shared)
 };
 
 /// Binding of a window of type 1 (ibv_mw_bind).
@@ -65,6 +66,8 @@ class Qp final : public Object {
   Qp(ContextBase& context, const QpInit& init, ProtectionDomain* pd = nullptr) noexcept;
 
   [[nodiscard]] Qpn number() const noexcept { return number_; }
+  /// QpInit::shared of the XRC target that this is a handle of.
+  [[nodiscard]] const std::shared_ptr<void>& shared() const noexcept { return shared_; }
 
   /// Posts the requests in order until one is refused. `posted` is the number of accepted requests. All of
   /// them share one doorbell and one turn. kReentered in a signal handler that has interrupted another call
@@ -136,6 +139,7 @@ class Qp final : public Object {
   Answer post(std::span<const Request> list, size_t& posted) noexcept;
 
   adapter::QueuePair* pair_ = nullptr;
+  std::shared_ptr<void> shared_;
   XrcDomain* xrcd_ = nullptr;
   std::shared_ptr<Target> target_;  // null unless the QP is an XRC target
   std::array<Object*, 5> uses_;     // PD, CQs, SRQ, XRC domain; null: none

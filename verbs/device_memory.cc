@@ -26,7 +26,6 @@ std::atomic<size_t>& bytes_in_use() noexcept {
 struct Dm {
   ibv_dm c{};
   std::shared_ptr<DeviceMemory> memory;
-  bool imported = false;
 };
 
 int refuse_copy(uint64_t offset, size_t bytes) noexcept {
@@ -57,10 +56,9 @@ int memcpy_from_dm(void* to, ibv_dm* dm, uint64_t offset, size_t bytes) noexcept
   return 0;
 }
 
-ibv_dm* shown(ibv_context* context, std::shared_ptr<DeviceMemory> memory, uint32_t handle, bool imported) {
+ibv_dm* shown(ibv_context* context, std::shared_ptr<DeviceMemory> memory, uint32_t handle) {
   auto out = std::make_unique<Dm>();
   out->memory = std::move(memory);
-  out->imported = imported;
   out->c.context = context;
   out->c.memcpy_to_dm = memcpy_to_dm;
   out->c.memcpy_from_dm = memcpy_from_dm;
@@ -108,16 +106,18 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) noexcept {
     auto& memories = ours(context).device->memories;
     UndoUnlessDone made_in_vain([&] { memories.drop(handle); });
     memories.put(handle, memory);
-    ibv_dm* const out = shown(context, std::move(memory), handle, false);
+    ibv_dm* const out = shown(context, std::move(memory), handle);
     made_in_vain.dismiss();
     return out;
   });
 }
 
+/// Ends the memory, whichever of its handles this is. It counts as in use until the program has ended the
+/// others by ibv_unimport_dm().
 int free_dm(ibv_dm* dm) noexcept {
   Dm& ending = ours<Dm>(dm);
-  if (!ending.imported && ending.memory->regions != 0) return fail(EBUSY);
-  if (!ending.imported) ours(dm->context).device->memories.drop(dm->handle);
+  if (ending.memory->regions != 0) return fail(EBUSY);
+  ours(dm->context).device->memories.drop(dm->handle);
   const std::unique_ptr<Dm> owned(&ending);
   return 0;
 }
@@ -140,12 +140,11 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
                                     .length = std::max(length, size_t{1}),
                                     .access = access,
                                     .call = "ibv_reg_dm_mr",
-                                    .unreachable = length == 0});
+                                    .unreachable = length == 0,
+                                    .memory = UseCount(memory, &memory->regions)});
     if (made == nullptr) return nullptr;
     made->addr = nullptr;
     made->length = length;
-    ours<Mr>(made).memory = memory;
-    ++memory->regions;
     return made;
   });
 }
@@ -161,7 +160,7 @@ WEFT_VERBS_API ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
       explain("ibv_import_dm: handle {}: this device has no such memory", handle);
       return no_object(ENOENT);
     }
-    return shown(context, std::move(memory), handle, true);
+    return shown(context, std::move(memory), handle);
   });
 }
 

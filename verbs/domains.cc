@@ -2,6 +2,7 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <utility>
 
 #include "verbs/c_call.h"
 #include "verbs/context_ops.h"
@@ -18,9 +19,10 @@ constexpr uint32_t kMayShareMemory = 1U << 2;
 constexpr uint32_t kKnownDomainMask =
     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kMayShareMemory;
 
-std::unique_ptr<Pd> shown_domain(ibv_context* context, hca::ProtectionDomain* object) {
+std::unique_ptr<Pd> shown_domain(ibv_context* context, hca::ProtectionDomain* object, UseCount users) {
   auto out = std::make_unique<Pd>();
   out->object = object;
+  out->users = std::move(users);
   out->c = {.context = context, .handle = object->id().value()};
   return out;
 }
@@ -54,9 +56,9 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
       return no_object(EINVAL);
     }
     Pd& parent = ours<Pd>(attr->pd);
-    std::unique_ptr<Pd> out = shown_domain(context, parent.object);
-    out->parent = &parent;
-    ++parent.users;
+    std::unique_ptr<Pd> out =
+        shown_domain(context, parent.object, std::make_shared<UseCount::element_type>(0));
+    out->base = Use(parent.users);
     if (attr->td != nullptr) {
       out->thread = &ours<Td>(attr->td);
       ++out->thread->users;
@@ -80,46 +82,54 @@ WEFT_VERBS_API ibv_pd* ibv_alloc_pd(ibv_context* context) {
       opened.device->domains.drop(handle);
       static_cast<void>(opened.context->destroy(made.object));
     });
-    opened.device->domains.put(handle, made.object);
-    ibv_pd* const out = &shown_domain(context, made.object).release()->c;
+    auto users = std::make_shared<UseCount::element_type>(0);
+    opened.device->domains.put(handle, {made.object, users});
+    ibv_pd* const out = &shown_domain(context, made.object, std::move(users)).release()->c;
     made_in_vain.dismiss();
     return out;
   });
 }
 
+namespace {
+
+/// Ends the PD, whichever of its handles this is. The program then ends the others by ibv_unimport_pd().
+int end_domain(const Pd& domain) noexcept {
+  const std::shared_ptr<OpenDevice> device = ours(domain.c.context).device;
+  auto known = device->domains.take(domain.c.handle);
+  const weft::Reason why = device->context.destroy(domain.object);
+  if (why == weft::Reason::kOk) return 0;
+  device->domains.put_back(std::move(known));
+  return fail_in_use(why,
+                     "regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them "
+                     "first (ibv_destroy_qp, ibv_dereg_mr, ...)",
+                     "ibv_dealloc_pd: PD {}", domain.c.handle);
+}
+
+}  // namespace
+
 WEFT_VERBS_API int ibv_dealloc_pd(ibv_pd* pd) {
   Pd& domain = ours<Pd>(pd);
-  if (domain.users != 0) {
-    explain("ibv_dealloc_pd: {} parent domains or buffers still use it", domain.users.load());
+  if (const uint32_t users = *domain.users; users != 0) {
+    explain("ibv_dealloc_pd: {} {} still use it", users,
+            domain.base.holds() ? "objects made through this parent domain" : "parent domains or buffers");
     return fail(EBUSY);
   }
-  if (domain.parent == nullptr && !domain.imported) {
-    const std::shared_ptr<OpenDevice> device = ours(pd->context).device;
-    const weft::Reason why = device->context.destroy(domain.object);
-    if (why != weft::Reason::kOk)
-      return fail_in_use(
-          why,
-          "regions, QPs, SRQs, windows or address handles of this PD still exist: destroy them "
-          "first (ibv_destroy_qp, ibv_dereg_mr, ...)",
-          "ibv_dealloc_pd: PD {}", pd->handle);
-    device->domains.drop(pd->handle);
+  if (!domain.base.holds()) {
+    if (const int fault = end_domain(domain); fault != 0) return fault;
   }
   const std::unique_ptr<Pd> owned(&domain);
-  if (domain.parent != nullptr) --domain.parent->users;
   if (domain.thread != nullptr) --domain.thread->users;
   return 0;
 }
 
 WEFT_VERBS_API ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
   return guarded(static_cast<ibv_pd*>(nullptr), [&]() -> ibv_pd* {
-    hca::ProtectionDomain* object = ours(context).device->domains.find(handle);
-    if (object == nullptr) {
+    KnownDomain known = ours(context).device->domains.find(handle);
+    if (known.object == nullptr) {
       explain("ibv_import_pd: handle {}: this device has no such PD", handle);
       return no_object(ENOENT);
     }
-    std::unique_ptr<Pd> out = shown_domain(context, object);
-    out->imported = true;
-    return &out.release()->c;
+    return &shown_domain(context, known.object, std::move(known.users)).release()->c;
   });
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "adapter/memory/memory_probe.h"
 #include "verbs/addresses.h"
@@ -97,11 +99,24 @@ bool may_pin(const char* call, const void* addr, size_t length, unsigned access)
   return false;
 }
 
-KnownRegion known(const RegionRequest& request, hca::MemoryRegion* object) noexcept {
-  return {.object = object,
+/// What a new region uses; null if there is nothing.
+std::shared_ptr<RegionUses> uses_of(const RegionRequest& request) {
+  RegionUses out{use_parent(request.pd), Use(request.memory), Use(request.dma)};
+  const bool any = out.domain.holds() || out.memory.holds() || out.dma.holds();
+  return any ? std::make_shared<RegionUses>(std::move(out)) : nullptr;
+}
+
+KnownRegion known(const RegionRequest& request, const Mr& region) noexcept {
+  return {.object = region.object,
           .memory = static_cast<std::byte*>(request.addr),
           .length = request.length,
-          .access = request.access};
+          .access = request.access,
+          .uses = region.uses};
+}
+
+/// A key of the region now. Another handle of it may have changed it.
+uint32_t key_of(const Mr& region) noexcept {
+  return region.object->region().lkey.value();
 }
 
 /// @return 0, or the code for the side that failed; the region is then unchanged
@@ -117,7 +132,9 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
     return IBV_REREG_MR_ERR_INPUT;
   }
   Handles<KnownRegion>& regions = ours(mr.context).device->regions;
-  KnownRegion now = regions.find(mr.handle);
+  Mr& region = ours<Mr>(&mr);
+  const uint32_t before = key_of(region);
+  KnownRegion now = regions.find(before);
   if (moves && !may_pin("ibv_rereg_mr", addr, length, rights ? access : now.access)) {
     errno = EFAULT;
     return IBV_REREG_MR_ERR_INPUT;
@@ -125,13 +142,15 @@ int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, uns
   adapter::RegionChange change;
   if (moves) change.memory = std::span(static_cast<std::byte*>(addr), length);
   if (rights) change.access = static_cast<adapter::Access>(access & kRights);
-  Mr& region = ours<Mr>(&mr);
+  Use domain = use_parent(to_pd ? pd : nullptr);
+  if (domain.holds() && now.uses == nullptr) now.uses = std::make_shared<RegionUses>();
   const Reason why = region.object->rereg(change, to_pd ? ours<Pd>(pd).object : nullptr);
   if (fail(why, "ibv_rereg_mr: flags {:#x}", flags) != 0) return IBV_REREG_MR_ERR_CMD;
-  const uint32_t before = mr.handle;
-  mr.lkey = mr.handle = region.object->region().lkey.value();
+  mr.lkey = mr.handle = key_of(region);
   mr.rkey = region.object->region().rkey.value();
   if (to_pd) mr.pd = pd;
+  if (to_pd && now.uses != nullptr) now.uses->domain = std::move(domain);
+  region.uses = now.uses;
   if (moves) {
     now.memory = static_cast<std::byte*>(mr.addr = addr);
     mr.length = now.length = length;
@@ -152,6 +171,7 @@ ibv_mr* register_memory(const RegionRequest& request) {
   if (!may_register(request)) return no_object(EINVAL);
   if (!may_pin(request.call, request.addr, request.length, request.access)) return no_object(EFAULT);
   auto out = std::make_unique<Mr>();
+  out->uses = uses_of(request);
   const std::span memory(static_cast<std::byte*>(request.addr), request.length);
   adapter::RegisterOptions options{.one_key = true};
   if ((request.access & IBV_ACCESS_ZERO_BASED) == 0) options.base_addr = request.iova;
@@ -175,7 +195,7 @@ ibv_mr* register_memory(const RegionRequest& request) {
             .lkey = region.lkey.value(),
             .rkey = region.rkey.value()};
   UndoUnlessDone made_in_vain([&] { static_cast<void>(opened.context->destroy(made.object)); });
-  opened.device->regions.put(out->c.handle, known(request, made.object));
+  opened.device->regions.put(out->c.handle, known(request, *out));
   made_in_vain.dismiss();
   return &out.release()->c;
 }
@@ -191,6 +211,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) noexcept {
     const hca::Made<hca::Window> made = ours(pd->context).context->alloc_window(*ours<Pd>(pd).object, kind);
     if (made.object == nullptr) return no_object(made.refusal, "ibv_alloc_mw");
     out->object = made.object;
+    out->domain = use_parent(pd);
     const uint32_t key = made.object->key().value();
     out->c = {.context = pd->context, .pd = pd, .rkey = key, .handle = key, .type = type};
     return &out.release()->c;
@@ -263,16 +284,20 @@ WEFT_VERBS_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, s
                  [&] { return reregister(*mr, flags, pd, addr, length, static_cast<unsigned>(access)); });
 }
 
+/// Ends the region, whichever of its handles this is. The program then ends the others by ibv_unimport_mr().
 WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
   const OpenContext& opened = ours(mr->context);
   const std::shared_ptr<OpenDevice> device = opened.device;
   Mr& region = ours<Mr>(mr);
+  auto entry = device->regions.take(key_of(region));
   const weft::Reason why = opened.context->destroy(region.object);
-  if (why != weft::Reason::kOk) return fail(why, "ibv_dereg_mr");
-  device->regions.drop(mr->handle);
+  if (why != weft::Reason::kOk) {
+    device->regions.put_back(std::move(entry));
+    return fail(why, "ibv_dereg_mr");
+  }
   const std::unique_ptr<Mr> owned(&region);
-  if (region.dma != nullptr) --region.dma->users;
-  if (region.memory != nullptr) --region.memory->regions;
+  const std::shared_ptr<RegionUses>& uses = entry.empty() ? region.uses : entry.mapped().uses;
+  if (uses != nullptr) uses->end();
   return 0;
 }
 
@@ -290,6 +315,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
         ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
     if (made.object == nullptr) return no_object(made.refusal, "ibv_create_ah");
     out->object = made.object;
+    out->domain = use_parent(pd);
     out->c = {.context = pd->context, .pd = pd, .handle = 0};
     return &out.release()->c;
   });

@@ -4,9 +4,11 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "verbs/use_count.h"
 
 /// A C function whose name in the library differs from its name here, because newer headers declare that name
 /// with types of their own.
@@ -18,7 +20,7 @@ namespace weft::verbs {
 /// effect.
 struct DmaHandle {
   ibv_context* context = nullptr;
-  std::atomic<uint32_t> users{0};
+  UseCount users = std::make_shared<UseCount::element_type>(0);
 };
 
 /// ibv_mr_init_attr of libibverbs 1.15; `buf` came with 1.17.

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/guarded_fd.h"
@@ -18,6 +19,7 @@
 #include "verbs/explain/long_wait.h"
 #include "verbs/newer_abi.h"
 #include "verbs/process/open_device.h"
+#include "verbs/use_count.h"
 
 namespace weft::verbs {
 
@@ -31,11 +33,12 @@ struct OpenContext {
   verbs_context wide{};
 };
 
-/// An object of libibverbs that needs nothing but its C struct and its object of hca/.
+/// An object of libibverbs that needs little but its C struct and its object of hca/.
 template <class C, class Object>
 struct Wrapper {
   C c{};
   Object* object = nullptr;
+  Use domain;  // of use_parent(), if the program makes such objects through a PD
 };
 using Mw = Wrapper<ibv_mw, hca::Window>;
 using Ah = Wrapper<ibv_ah, hca::AddressHandle>;
@@ -62,26 +65,48 @@ struct Td {
 struct Pd {
   ibv_pd c{};
   hca::ProtectionDomain* object = nullptr;
-  Pd* parent = nullptr;  // for a parent domain: the domain that it was made from
+  // Parent domains made from it, and buffers. For a parent domain also the objects made through it: the
+  // adapter counts them only at the domain that the parent domain was made from.
+  UseCount users;
+  Use base;  // for a parent domain: of the domain that it was made from
   Td* thread = nullptr;
-  std::atomic<uint32_t> users{0};  // parent domains made from it, and buffers
-  bool imported = false;
 };
+
+/// For an object made through `pd`, which may be null: holds `pd` if it is a parent domain.
+[[nodiscard]] inline Use use_parent(ibv_pd* pd) noexcept;
 
 struct Mr {
   ibv_mr c{};
   hca::MemoryRegion* object = nullptr;
-  std::shared_ptr<DeviceMemory> memory;  // for a region over device memory
-  DmaHandle* dma = nullptr;
-  bool imported = false;
+  std::shared_ptr<RegionUses> uses;  // null: none
 };
 
 struct Cq {
   ibv_cq_ex c{};
   hca::Cq* object = nullptr;
   adapter::WorkCompletion shown{};    // the entry that start_poll() or next_poll() took last
+  uint64_t taken_ns = 0;              // when it was taken (CLOCK_MONOTONIC), if `stamps`
+  uint64_t taken_of_day_ns = 0;       // the same (CLOCK_REALTIME)
+  bool stamps = false;                // the program asked for time stamps
   std::unique_ptr<CallLock> lock;     // of an extended CQ that several threads may poll
   std::unique_ptr<EmptyPolls> empty;  // with WEFT_DEBUG=verbs
+  Use domain;                         // of use_parent()
+};
+
+/// Attributes of a QP as the program gave them: the adapter keeps times and LIDs. All handles of an XRC
+/// target share them.
+struct KeptAttr {
+  std::mutex mutex;  // of all below; never held with another lock
+  ibv_mtu path_mtu = IBV_MTU_4096;
+  ibv_ah_attr address{};
+  ibv_ah_attr alternate{};
+  bool has_alternate = false;
+  uint8_t timeout = 0;
+  uint8_t alt_timeout = 0;
+  uint8_t min_rnr_timer = 0;
+  // As creation told them; they do not change.
+  ibv_qp_cap cap{};
+  int sq_sig_all = 0;
 };
 
 /// Work requests between ibv_wr_start() and ibv_wr_complete().
@@ -91,14 +116,9 @@ struct Qp {
   ibv_qp_ex c{};
   hca::Qp* object = nullptr;
   ibv_qp_cap cap{};
-  int sq_sig_all = 0;
-  ibv_mtu path_mtu = IBV_MTU_4096;
-  ibv_ah_attr address{};  // as the program gave it
-  ibv_ah_attr alternate{};
-  uint8_t timeout = 0;  // the codes that the program set; the adapter keeps times
-  uint8_t alt_timeout = 0;
-  uint8_t min_rnr_timer = 0;
+  std::shared_ptr<KeptAttr> kept;
   WorkBatch* batch = nullptr;  // null unless the QP is extended
+  Use domain;                  // of use_parent()
 };
 
 /// Our object of a C object: both begin at the same byte.
@@ -106,6 +126,10 @@ template <class Ours, class C>
 Ours& ours(C* object) noexcept {
   static_assert(offsetof(Ours, c) == 0);
   return *reinterpret_cast<Ours*>(object);
+}
+
+inline Use use_parent(ibv_pd* pd) noexcept {
+  return pd != nullptr && ours<Pd>(pd).base.holds() ? Use(ours<Pd>(pd).users) : Use();
 }
 
 inline OpenContext& ours(ibv_context* context) noexcept {

@@ -1,6 +1,7 @@
 #include "verbs/qp_attr.h"
 
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "adapter/transport/rnr_timer.h"
@@ -170,51 +171,59 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept {
   return out;
 }
 
-void settle(Qp& qp, const adapter::QpAttr& now) noexcept {
-  if (qp.alternate.dlid == 0 || now.alt.dlid != kLidNone) return;
-  qp.address = std::exchange(qp.alternate, {});
-  qp.timeout = std::exchange(qp.alt_timeout, uint8_t{0});
+void settle(KeptAttr& kept, const adapter::QpAttr& now) noexcept {
+  const std::lock_guard lock(kept.mutex);
+  if (!kept.has_alternate || now.alt.dlid != kLidNone) return;
+  kept.address = std::exchange(kept.alternate, {});
+  kept.timeout = std::exchange(kept.alt_timeout, uint8_t{0});
+  kept.has_alternate = false;
 }
 
-void remember(Qp& qp, const ibv_qp_attr& attr, int mask) noexcept {
+void remember(KeptAttr& kept, const ibv_qp_attr& attr, int mask) noexcept {
+  const std::lock_guard lock(kept.mutex);
   if ((mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_RESET) {
-    qp.address = qp.alternate = {};
-    qp.path_mtu = IBV_MTU_4096;
-    qp.timeout = qp.alt_timeout = qp.min_rnr_timer = 0;
+    kept.address = kept.alternate = {};
+    kept.has_alternate = false;
+    kept.path_mtu = IBV_MTU_4096;
+    kept.timeout = kept.alt_timeout = kept.min_rnr_timer = 0;
   }
-  if ((mask & IBV_QP_ALT_PATH) != 0) qp.alternate = attr.alt_ah_attr;
-  if ((mask & IBV_QP_ALT_PATH) != 0) qp.alt_timeout = attr.alt_timeout;
-  if ((mask & IBV_QP_AV) != 0) qp.address = attr.ah_attr;
-  if ((mask & IBV_QP_PATH_MTU) != 0) qp.path_mtu = attr.path_mtu;
-  if ((mask & IBV_QP_TIMEOUT) != 0) qp.timeout = attr.timeout;
-  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) qp.min_rnr_timer = attr.min_rnr_timer;
+  if ((mask & IBV_QP_ALT_PATH) != 0) {
+    kept.alternate = attr.alt_ah_attr;
+    kept.has_alternate = true;
+    kept.alt_timeout = attr.alt_timeout;
+  }
+  if ((mask & IBV_QP_AV) != 0) kept.address = attr.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) kept.path_mtu = attr.path_mtu;
+  if ((mask & IBV_QP_TIMEOUT) != 0) kept.timeout = attr.timeout;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) kept.min_rnr_timer = attr.min_rnr_timer;
 }
 
-void answer_query(const Qp& qp, const adapter::QpAttr& attr, ibv_qp_attr& out) noexcept {
+void answer_query(KeptAttr& kept, const adapter::QpAttr& attr, ibv_qp_attr& out) noexcept {
+  const std::lock_guard lock(kept.mutex);
   out = {};
   out.qp_state = out.cur_qp_state = static_cast<ibv_qp_state>(attr.state);
-  out.path_mtu = qp.path_mtu;
+  out.path_mtu = kept.path_mtu;
   out.path_mig_state = static_cast<ibv_mig_state>(attr.path_mig_state);
   out.qkey = attr.qkey;
   out.rq_psn = attr.rq_psn.value();
   out.sq_psn = attr.sq_psn.value();
   out.dest_qp_num = attr.dest_qpn.value();
   out.qp_access_flags = static_cast<uint32_t>(attr.access);
-  out.cap = qp.cap;
-  out.ah_attr = qp.address;
+  out.cap = kept.cap;
+  out.ah_attr = kept.address;
   out.pkey_index = attr.pkey_index;
   out.max_rd_atomic = attr.max_rd_atomic;
   out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
-  out.min_rnr_timer = qp.min_rnr_timer;
+  out.min_rnr_timer = kept.min_rnr_timer;
   out.port_num = attr.port;
-  out.timeout = qp.timeout;
+  out.timeout = kept.timeout;
   out.retry_cnt = attr.retry_count;
   out.rnr_retry = attr.rnr_retry;
   out.sq_draining = attr.sq_draining ? 1 : 0;
-  out.alt_ah_attr = qp.alternate;
+  out.alt_ah_attr = kept.alternate;
   out.alt_pkey_index = attr.alt.pkey_index;
   out.alt_port_num = attr.alt.dlid != kLidNone ? attr.alt.port : uint8_t{0};
-  out.alt_timeout = qp.alt_timeout;
+  out.alt_timeout = kept.alt_timeout;
   out.rate_limit = attr.rate_limit_kbps;
 }
 

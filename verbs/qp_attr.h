@@ -20,10 +20,10 @@ struct QpChange {
 /// @param gids entries of the port's GID table
 [[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.
-void settle(Qp& qp, const adapter::QpAttr& now) noexcept;
+void settle(KeptAttr& kept, const adapter::QpAttr& now) noexcept;
 /// Keeps the values that ibv_query_qp() must return exactly as the program set them.
-void remember(Qp& qp, const ibv_qp_attr& attr, int mask) noexcept;
+void remember(KeptAttr& kept, const ibv_qp_attr& attr, int mask) noexcept;
 /// Fills `out` in libibverbs' codes from the adapter's attributes and the kept values.
-void answer_query(const Qp& qp, const adapter::QpAttr& attr, ibv_qp_attr& out) noexcept;
+void answer_query(KeptAttr& kept, const adapter::QpAttr& attr, ibv_qp_attr& out) noexcept;
 
 }  // namespace weft::verbs

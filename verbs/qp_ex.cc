@@ -20,13 +20,16 @@ WorkBatch& batch_of(ibv_qp_ex* qp) noexcept {
   return *ours<Qp>(qp).batch;
 }
 
-/// Appends a request to the batch; null when an earlier call of the batch has failed.
+/// Appends a request to the batch; null when an earlier call of the batch has failed. wr_flags has no
+/// IBV_SEND_INLINE (man ibv_wr_post): the setter decides whether the data is inline.
 adapter::SendRequest* add(ibv_qp_ex* qp, SendOpcode opcode) noexcept {
   WorkBatch& batch = batch_of(qp);
   if (batch.fault != Reason::kOk) return nullptr;
   const size_t before = batch.requests.size();
   no_throw(0, [&] {
-    batch.requests.push_back({.request = {.wr_id = qp->wr_id, .opcode = opcode, .flags = qp->wr_flags},
+    batch.requests.push_back({.request = {.wr_id = qp->wr_id,
+                                          .opcode = opcode,
+                                          .flags = qp->wr_flags & ~uint32_t{adapter::kSendInline}},
                               .first_sge = batch.sges.size(),
                               .first_byte = batch.inline_bytes.size()});
     return 0;

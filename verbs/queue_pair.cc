@@ -2,6 +2,7 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "verbs/addresses.h"
 #include "verbs/c_call.h"
@@ -52,12 +53,14 @@ Refusal check(const QpRequest& request, uint32_t inline_most) noexcept {
   return {};
 }
 
+/// With an SRQ the sizes of the receive queue are ignored (man ibv_create_qp, NOTES).
 adapter::QpConfig config_of(const ibv_qp_init_attr& init) noexcept {
+  const bool shared = init.srq != nullptr;
   adapter::QpConfig out;
   out.type = static_cast<adapter::QpType>(init.qp_type);
   out.send_wqes = std::max(init.cap.max_send_wr, 1U);
-  out.recv_wqes = std::max(init.cap.max_recv_wr, 1U);
-  out.sges = std::max({init.cap.max_send_sge, init.cap.max_recv_sge, 1U});
+  out.recv_wqes = shared ? 1U : std::max(init.cap.max_recv_wr, 1U);
+  out.sges = std::max({init.cap.max_send_sge, shared ? 0U : init.cap.max_recv_sge, 1U});
   out.signal_all = init.sq_sig_all != 0;
   out.empty_lists = true;
   out.grh_space = init.qp_type == IBV_QPT_UD;
@@ -77,7 +80,8 @@ ibv_qp_cap cap_of(const adapter::QpConfig& config, const ibv_qp_init_attr& init,
 hca::Made<hca::Qp> create(const QpRequest& request, const adapter::QpConfig& config, Qp& user) {
   hca::Context& context = *ours(request.context).context;
   if (request.xrcd != nullptr)
-    return context.create_target(*ours<Xrcd>(request.xrcd).object, {.config = config, .user = &user});
+    return context.create_target(*ours<Xrcd>(request.xrcd).object,
+                                 {.config = config, .user = &user, .shared = user.kept});
   const ibv_qp_init_attr& init = request.init;
   return context.create_qp(*ours<Pd>(request.pd).object,
                            {.send_cq = init.send_cq != nullptr ? ours(init.send_cq).object : nullptr,
@@ -117,11 +121,14 @@ Qp* make_qp(QpRequest& request, ibv_qp_cap& cap) {
     batch->lock.set_needed(request.pd == nullptr || ours<Pd>(request.pd).thread == nullptr);
   }
   const adapter::QpConfig config = config_of(init);
+  out->kept = std::make_shared<KeptAttr>();
+  out->kept->cap = cap_of(config, init, opened.limits->inline_bytes);
+  out->kept->sq_sig_all = init.sq_sig_all;
   const hca::Made<hca::Qp> made = create(request, config, *out);
   if (made.object == nullptr) return no_object(made.refusal, "ibv_create_qp");
   out->object = made.object;
-  out->sq_sig_all = init.sq_sig_all;
-  out->cap = cap = cap_of(config, init, opened.limits->inline_bytes);
+  out->domain = use_parent(request.pd);
+  out->cap = cap = out->kept->cap;
   out->batch = batch.release();
   show(request, *out);
   if (request.extended) set_work_calls(out->c);
@@ -193,10 +200,13 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) noexcept {
         ours(context).context->open_target(*ours<Xrcd>(attr->xrcd).object, Qpn(attr->qp_num), out.get());
     if (made.object == nullptr) return no_object(made.refusal, "ibv_open_qp: qp_num {:#x}", attr->qp_num);
     out->object = made.object;
+    out->kept = std::static_pointer_cast<KeptAttr>(made.object->shared());
+    out->cap = out->kept->cap;
     QpRequest request{.context = context, .xrcd = attr->xrcd};
     request.init.qp_type = attr->qp_type;
     request.init.qp_context = (mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : nullptr;
     show(request, *out);
+    out->c.qp_base.state = IBV_QPS_UNKNOWN;  // until a call of this handle tells
     return &out.release()->c.qp_base;
   });
 }
@@ -227,7 +237,7 @@ namespace {
 void settle(Qp& pair) {
   adapter::QpAttr now;
   adapter::QpConfig config;
-  if (pair.object->query(now, config) == weft::Reason::kOk) settle(pair, now);
+  if (pair.object->query(now, config) == weft::Reason::kOk) settle(*pair.kept, now);
 }
 
 }  // namespace
@@ -247,7 +257,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
       explain_change(pair, why, change);
       return fail(why);
     }
-    remember(pair, *attr, mask);
+    remember(*pair.kept, *attr, mask);
     if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
     return 0;
   });
@@ -260,8 +270,8 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_
   adapter::QpConfig config;
   const weft::Reason why = pair.object->query(state, config);
   if (why != weft::Reason::kOk) return fail(why);
-  settle(pair, state);
-  answer_query(pair, state, *attr);
+  settle(*pair.kept, state);
+  answer_query(*pair.kept, state, *attr);
   if ((mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
   *init = {.qp_context = qp->qp_context,
            .send_cq = qp->send_cq,
@@ -269,7 +279,7 @@ WEFT_VERBS_API int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_
            .srq = qp->srq,
            .cap = pair.cap,
            .qp_type = qp->qp_type,
-           .sq_sig_all = pair.sq_sig_all};
+           .sq_sig_all = pair.kept->sq_sig_all};
   return 0;
 }
 

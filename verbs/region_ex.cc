@@ -23,6 +23,7 @@ struct Buffer {
     void operator()(std::byte* pages) const noexcept { std::free(pages); }
   };
   Pd* pd = nullptr;
+  Use domain;  // of `pd`
   std::unique_ptr<std::byte, Free> memory;
   size_t bytes = 0;
 
@@ -60,19 +61,15 @@ ibv_mr* register_by_struct(ibv_pd* pd, const MrInit& init) {
     return no_object(EOPNOTSUPP);
   }
   const uint64_t start = (mask & kMrIova) != 0 ? init.iova : reinterpret_cast<uint64_t>(init.addr);
-  const RegionRequest request{pd, init.addr, init.length, start, static_cast<unsigned>(init.access), kCall};
+  RegionRequest request{pd, init.addr, init.length, start, static_cast<unsigned>(init.access), kCall};
   const bool on_demand = (request.access & IBV_ACCESS_ON_DEMAND) != 0;
   if (on_demand && (mask & kMrDmaHandle) != 0) {
     explain("{}: access {:#x}: memory on demand cannot have a DMA handle", kCall, request.access);
     return no_object(EINVAL);
   }
-  ibv_mr* made = (mask & kMrBuffer) != 0 ? register_buffer(pd, *static_cast<Buffer*>(init.buf), request)
-                                         : register_memory(request);
-  if (made != nullptr && (mask & kMrDmaHandle) != 0) {
-    ours<Mr>(made).dma = init.dmah;
-    ++init.dmah->users;
-  }
-  return made;
+  if ((mask & kMrDmaHandle) != 0) request.dma = init.dmah->users;
+  return (mask & kMrBuffer) != 0 ? register_buffer(pd, *static_cast<Buffer*>(init.buf), request)
+                                 : register_memory(request);
 }
 
 DmaHandle* make_dma_handle(ibv_context* context, const DmaHandleInit& init) {
@@ -154,7 +151,7 @@ WEFT_VERBS_API ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
     }
     auto out = std::make_unique<Mr>();
     out->object = region.object;
-    out->imported = true;
+    out->uses = region.uses;
     out->c = {.context = pd->context,
               .pd = pd,
               .addr = nullptr,
@@ -185,7 +182,7 @@ DmaHandle* weft_alloc_dmah(ibv_context* context, const DmaHandleInit* init) {
 
 int weft_dealloc_dmah(DmaHandle* handle) WEFT_VERBS_NAMED("ibv_dealloc_dmah");
 int weft_dealloc_dmah(DmaHandle* handle) {
-  if (handle->users != 0) return fail(EBUSY);
+  if (*handle->users != 0) return fail(EBUSY);
   const std::unique_ptr<DmaHandle> owned(handle);
   return 0;
 }
@@ -200,7 +197,7 @@ void* weft_alloc_buf(ibv_pd* pd, size_t bytes, Buffer** out) {
     if (made->memory == nullptr) return no_object(ENOMEM);
     made->bytes = bytes;
     made->pd = &ours<Pd>(pd);
-    ++made->pd->users;
+    made->domain = Use(made->pd->users);
     *out = made.release();
     return (*out)->memory.get();
   });
@@ -209,7 +206,6 @@ void* weft_alloc_buf(ibv_pd* pd, size_t bytes, Buffer** out) {
 void weft_free_buf(Buffer* buffer) WEFT_VERBS_NAMED("ibv_free_buf");
 void weft_free_buf(Buffer* buffer) {
   const std::unique_ptr<Buffer> owned(buffer);
-  --owned->pd->users;
 }
 
 ibv_mr* weft_reg_buf_mr(ibv_pd* pd, Buffer* buffer, void* addr, size_t length, int access)

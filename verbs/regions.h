@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "verbs/use_count.h"
+
 namespace weft::verbs {
 
 struct RegionRequest {
@@ -15,6 +17,8 @@ struct RegionRequest {
   unsigned access = 0;
   const char* call = "";
   bool unreachable = false;  // no access is allowed, whatever `access` says
+  UseCount memory{};         // of the device memory that it is in; null: none
+  UseCount dma{};            // of its DMA handle; null: none
 };
 
 /// Null, with errno set, when the registration is refused.

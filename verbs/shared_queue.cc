@@ -22,6 +22,7 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlac
                                                               std::max(attr.max_sge, 1U), out.get(), xrc);
   if (made.object == nullptr) return no_object(made.refusal, "ibv_create_srq");
   out->object = made.object;
+  out->domain = use_parent(pd);
   out->c.context = pd->context;
   out->c.srq_context = user;
   out->c.pd = pd;

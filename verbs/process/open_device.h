@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "base/guarded_fd.h"
 #include "hca/context.h"
 #include "hca/device.h"
+#include "verbs/use_count.h"
 
 namespace weft::verbs {
 
@@ -39,6 +42,23 @@ class Handles {
     const std::lock_guard lock(mutex_);
     objects_.erase(handle);
   }
+  /// An object that ends is taken out before: once it has ended, another thread may get its number for a new
+  /// object. An object that does not end after all is put back; without memory for that it can no longer be
+  /// found.
+  using Entry = typename std::unordered_map<uint32_t, T>::node_type;
+  [[nodiscard]] Entry take(uint32_t handle) noexcept {
+    if (is_of_parent(node_)) return {};
+    const std::lock_guard lock(mutex_);
+    return objects_.extract(handle);
+  }
+  void put_back(Entry entry) noexcept {
+    if (is_of_parent(node_)) return;
+    try {
+      const std::lock_guard lock(mutex_);
+      objects_.insert(std::move(entry));
+    } catch (const std::bad_alloc&) {
+    }
+  }
   /// Gives the entry of handle `before` the handle `now` and the value `object`. Allocates no memory.
   void move(uint32_t before, uint32_t now, T object) noexcept {
     if (is_of_parent(node_)) return;
@@ -63,12 +83,18 @@ class Handles {
   std::unordered_map<uint32_t, T> objects_;
 };
 
+struct KnownDomain {
+  hca::ProtectionDomain* object = nullptr;
+  UseCount users;  // of all its handles
+};
+
 /// A region as last registered or reregistered.
 struct KnownRegion {
   hca::MemoryRegion* object = nullptr;
   std::byte* memory = nullptr;  // null for a region over all addresses
   size_t length = 0;
   unsigned access = 0;
+  std::shared_ptr<RegionUses> uses;  // null: none
 };
 
 class DeviceMemory;
@@ -84,7 +110,7 @@ struct OpenDevice {
   ProcessNode& node;
   hca::Context& context;
   GuardedFd command;  // an empty file; ibv_import_device() recognises the device by it
-  Handles<hca::ProtectionDomain*> domains{node};
+  Handles<KnownDomain> domains{node};
   Handles<KnownRegion> regions{node};  // by LKey
   Handles<std::shared_ptr<DeviceMemory>> memories{node};
 };
