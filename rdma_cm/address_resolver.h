@@ -50,9 +50,8 @@ enum class AddressCounter : uint8_t {
   kCount
 };
 [[nodiscard]] constexpr CounterNames<AddressCounter> counter_labels(AddressCounter /*of*/) noexcept {
-  return {"asked",      "repeats",  "answered",     "not_ours", "not_owner",
-          "unexpected", "timeouts", "send_refused", "full", "paced",
-          "over_rate"};
+  return {"asked",    "repeats",      "answered", "not_ours", "not_owner", "unexpected",
+          "timeouts", "send_refused", "full",     "paced",    "over_rate"};
 }
 
 class AddressResolver {

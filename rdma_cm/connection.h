@@ -47,13 +47,13 @@ struct Connection {
   uint32_t local_id = 0;
   uint32_t remote_id = 0;
   Lid peer{};
-  bool passive = false;    // the peer sent the request
-  bool datagrams = false;  // SIDR
-  bool watched = false;    // the peer watch asks for the peer's process
-  uint64_t process = 0;    // incarnation of the peer's process; 0: not known yet
+  bool passive = false;                  // the peer sent the request
+  bool datagrams = false;                // SIDR
+  bool watched = false;                  // the peer watch asks for the peer's process
+  uint64_t process = 0;                  // incarnation of the peer's process; 0: not known yet
   Connection* watched_before = nullptr;  // in the list of the peer's watched connections
   Connection* watched_after = nullptr;
-  void* user = nullptr;    // null: events are dropped
+  void* user = nullptr;  // null: events are dropped
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
   CmMad last{};        // the message that we repeat, or that answers the peer's repeats
@@ -99,14 +99,14 @@ enum class CmCounter : uint8_t {
   kWrongState,  // the connection's state does not allow the message
   kNoListener,
   kFalseSource,  // a request names an address as its source that its sender cannot have
-  kFull,        // too many connections, or no memory for one more
-  kEventsLost,  // no memory for an event of a program
+  kFull,         // too many connections, or no memory for one more
+  kEventsLost,   // no memory for an event of a program
   kCount
 };
 [[nodiscard]] constexpr CounterNames<CmCounter> counter_labels(CmCounter /*of*/) noexcept {
-  return {"sent",        "received",     "repeats",   "answered_again", "timeouts",
-          "peers_gone", "peer_looks",  "send_refused", "malformed", "unknown",        "wrong_peer",
-          "wrong_state", "no_listener", "false_source", "full", "events_lost"};
+  return {"sent",        "received",     "repeats",   "answered_again", "timeouts",   "peers_gone",
+          "peer_looks",  "send_refused", "malformed", "unknown",        "wrong_peer", "wrong_state",
+          "no_listener", "false_source", "full",      "events_lost"};
 }
 
 }  // namespace weft::rdma_cm

@@ -87,12 +87,12 @@ class Links {
     uint32_t ups = 0;  // times that it came up after its last report
     uint32_t downs = 0;
     uint32_t tables = 0;
-    bool told_up = false;    // at least once
-    bool told_down = false;  // after it last came up
+    bool told_up = false;       // at least once
+    bool told_down = false;     // after it last came up
     bool told_expired = false;  // at least once for the present cut
     Instant waits_from{};       // when it was cut, or expired last
-    bool told_new = false;  // has reported that the link is another one
-    bool told_lid = false;  // has reported another LID
+    bool told_new = false;      // has reported that the link is another one
+    bool told_lid = false;      // has reported another LID
     bool told_gid = false;
     Lid known_lid;  // LID when it last came up
     uint64_t known_guid = 0;

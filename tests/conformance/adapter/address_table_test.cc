@@ -238,6 +238,20 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
   EXPECT_EQ(table_.regions.fill_reserved(kPd, good), AccessFault::kNotValid);
 }
 
+/// The limit on page entries counts a table once, as long as a region uses it.
+TEST_F(TptAtt, the_room_of_a_table_comes_back_with_its_last_region) {
+  const ReversedPages memory(3);
+  const auto add = [&] { return table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull); };
+  table_.regions.limit_page_entries(3);
+  const MemoryRegion first = add().value();
+  const MemoryRegion second = table_.regions.share_mr(kPd, first.lkey, kFull).value();
+  for (const Lkey lkey : {first.lkey, second.lkey}) {
+    EXPECT_FALSE(add());
+    ASSERT_TRUE(table_.regions.dereg_mr(lkey).ok());
+  }
+  EXPECT_TRUE(add());
+}
+
 /// A region that shares the table of one that was registered by work request outlives the invalidation of
 /// that
 /// one.

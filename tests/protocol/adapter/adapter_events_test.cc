@@ -143,6 +143,15 @@ TEST_F(WaitingEvents, of_a_drained_send_queue_comes_when_it_was_asked_for) {
   }
 }
 
+TEST_F(WaitingEvents, of_a_drained_send_queue_does_not_come_if_the_mask_leaves_the_wish_out) {
+  const auto qps = pair.connect({});
+  take();
+  ASSERT_EQ(adapter().modify_qp(*qps[0], {.state = QpState::kSqd, .sqd_notify = true}, kQpAttrState),
+            ModifyResult::kOk);
+  pair.run(5);
+  EXPECT_TRUE(take().empty());
+}
+
 TEST_F(WaitingEvents, of_an_object_that_ends_go_with_it) {
   const auto qps = pair.connect({});
   SharedReceiveQueue* srq = adapter().srqs().create({.pd = pair.side(0).pd, .wqes = 4}).value();

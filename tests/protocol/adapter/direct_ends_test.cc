@@ -177,5 +177,87 @@ TEST_F(Direct, requests_before_the_one_that_needs_the_peer_are_executed_when_the
   EXPECT_EQ(done[2].status, WcStatus::kRetryExceeded);
 }
 
+/// Side 0 has a window to side 1, and one that another process has opened.
+class DirectStranger : public AdapterSides, public ::testing::Test {
+ protected:
+  DirectStranger() {
+    for (fabric::MemoryWindow* window : {&peers_, &strangers_}) window->set_owner_memory(0, &memory_[0]);
+    peers_.set_owner_memory(1, &memory_[1]);
+    add_side(pipe_.end(0), {}, false, {}, &ways_);
+    add_side(pipe_.end(1), {}, false, {}, &back_);
+    ways_.strangers.open(strangers_.end(0), own_);
+    ways_.strangers.arrives = true;
+  }
+  ~DirectStranger() override { remove_sides(); }
+
+  /// The ways of side 0.
+  class Ways final : public DirectPaths {
+   public:
+    explicit Ways(TestPaths::Claimed claimed) : peers(Lid(2), std::move(claimed)) {}
+    DirectPath* claim(Lid peer) noexcept override { return peers.claim(peer); }
+    void release(DirectPath& path) noexcept override {
+      (&path == admitted_ ? strangers : peers).release(path);
+    }
+    DirectPath* arrived(Lid& peer) noexcept override {
+      DirectPath* path = strangers.arrived(peer);
+      if (path != nullptr) admitted_ = path;
+      return path;
+    }
+    TestPaths peers;
+    TestPaths strangers{Lid(3), [] {}};
+
+   private:
+    DirectPath* admitted_ = nullptr;
+  };
+
+  ManualClock clock;
+  fabric::WindowEnd& stranger() { return stranger_; }
+
+ private:
+  [[nodiscard]] Instant now() const override { return clock.now(); }
+  void pass(Duration step) override {
+    (void)stranger_.poll(clock.now());
+    clock.advance(step);
+  }
+  /// The window of both sides comes up when both have claimed it.
+  void claimed() {
+    if (ways_.peers.claims == 0 || back_.claims == 0) return;
+    ways_.peers.open(peers_.end(0), own_);
+    back_.open(peers_.end(1), own_);
+  }
+
+  const fabric::OwnWindowConfig own_{.slots = 16, .slot_bytes = 256, .table_entries = 16};
+  const size_t bytes_ = fabric::OwnWindow::bytes_for(own_);
+  SeededRandom random_{5};
+  Pipe pipe_;
+  std::array<ProcessMemory, 2> memory_;
+  fabric::MemoryWindow peers_{{.window_bytes = {bytes_, bytes_}}, random_};
+  fabric::MemoryWindow strangers_{{.window_bytes = {bytes_, bytes_}}, random_};
+  fabric::WindowEnd stranger_{strangers_.end(1), own_};
+  Ways ways_{[this] { claimed(); }};
+  TestPaths back_{Lid(1), [this] { claimed(); }};
+};
+
+/// It knows the numbers of both queue pairs and of their lives.
+TEST_F(DirectStranger, ends_no_queue_pair_that_is_not_its_own) {
+  const auto qps = connect({});
+  run(30);
+  ASSERT_EQ(side(0).adapter->way_of(*qps[0]), QpWay::kWindow);
+  ASSERT_EQ(stranger().state(), fabric::WindowState::kUp);
+  const auto gone =
+      encode_window_record({.kind = WindowRecordKind::kGone, .sender_life = 1, .receiver_life = 1});
+  const uint32_t to = side(0).adapter->qpn(*qps[0]).value();
+  ASSERT_EQ(stranger().send(to, side(1).adapter->qpn(*qps[1]).value(), gone, 0), fabric::FifoPost::kOk);
+  stranger().flush();
+  run(10);
+  EXPECT_EQ(side(0).adapter->counters().get(AdapterCounter::kDropSource), 1U);
+  ASSERT_EQ(post_recv(1, *qps[1], 5, {side(1).sge(0, 64)}), PostResult::kOk);
+  const Sge sge = side(0).sge(0, 64);
+  ASSERT_EQ(side(0).adapter->post_send(*qps[0], {.sges = {&sge, 1}}), PostResult::kOk);
+  run(30);
+  ASSERT_EQ(side(0).completions.size(), 1U);
+  EXPECT_EQ(side(0).completions[0].status, WcStatus::kSuccess);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -92,5 +92,28 @@ TEST_F(DirectRights, of_a_queue_pair_that_takes_writes_alone_refuse_a_read) {
   EXPECT_EQ(pair.side(0).bytes_at(0, 64), before) << "nothing was read";
 }
 
+TEST_F(DirectRights, of_a_one_shot_key_are_for_one_read) {
+  const PairSide& far = pair.side(1);
+  Windows& windows = far.adapter->memory().windows;
+  const Rkey key = windows.alloc_rkey(far.pd).value();
+  ASSERT_EQ(windows.bind_rkey(far.pd, {.window = key,
+                                       .region = far.region.lkey,
+                                       .addr = far.region.addr,
+                                       .length = 4096,
+                                       .access = Access::kRemoteRead | Access::kOneShot}),
+            AccessFault::kNone);
+  pair.run(20);
+  for (const WcStatus expected : {WcStatus::kSuccess, WcStatus::kRemoteAccess}) {
+    ASSERT_EQ(pair.post_send(0, *qps[0],
+                             {.opcode = SendOpcode::kRdmaRead, .remote_addr = far.region.addr, .rkey = key},
+                             {pair.side(0).sge(0, 64)}),
+              PostResult::kOk);
+    pair.run(40);
+    const auto done = pair.take_completions(0);
+    ASSERT_EQ(done.size(), 1U);
+    EXPECT_EQ(done[0].status, expected);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -402,6 +402,9 @@ TEST_F(Direct, a_window_and_its_regions_stay_while_the_peer_moves_data) {
   const Refusable<> refused = table.regions.dereg_mr(lkey);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().reason(), Reason::kAgain);
+  const Refusable<MemoryRegion> changed = table.regions.rereg_mr(lkey, {.access = Access::kLocalWrite});
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().reason(), Reason::kAgain);
   EXPECT_LE(pair.side(1).adapter->deadline(), pair.clock.now() + 1ms);
   fabric::store_window_word(use, 0);
   EXPECT_TRUE(table.regions.dereg_mr(lkey));

@@ -38,6 +38,19 @@ class DirectShared : public DirectDatagram {
     for (int i = 0; i < 3; ++i) ASSERT_EQ(write(qp), WcStatus::kSuccess);
     std::fill_n(pair.side(1).memory.begin() + 1024, 64, std::byte{0});
   }
+  /// Both sides use the window by UD, so it stays when no RC queue pair is left.
+  void open_both_ways() {
+    open_window();
+    const AddressHandle ah = nic(1).make_ah(pair.side(1).pd, {.dlid = Lid(1)}).value();
+    const Sge sge = pair.side(1).sge(0, 8);
+    const SendRequest back{
+        .sges = {&sge, 1}, .dest = {.qpn = nic(0).qpn(*qps[0]), .qkey = AdapterSides::kQkey}, .ah = &ah};
+    ASSERT_EQ(nic(1).post_send(*qps[1], back), PostResult::kOk);
+  }
+  void end(const std::array<QueuePair*, 2>& both) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(nic(i).destroy_qp(both[static_cast<size_t>(i)]));
+    pair.run(5);
+  }
   /// A long Send fills side 0's FIFO, and goes on when there is room.
   void begin_long_send() {
     open_window();
@@ -79,18 +92,12 @@ TEST_F(DirectShared, a_key_of_another_domain_stays_closed_beside_a_queue_pair_th
 
 TEST_F(DirectShared,
        a_key_that_was_shown_to_queue_pairs_that_have_ended_is_closed_to_those_of_another_domain) {
-  open_window();
-  const AddressHandle ah = nic(1).make_ah(pair.side(1).pd, {.dlid = Lid(1)}).value();
-  const Sge sge = pair.side(1).sge(0, 8);
-  const SendRequest back{
-      .sges = {&sge, 1}, .dest = {.qpn = nic(0).qpn(*qps[0]), .qkey = AdapterSides::kQkey}, .ah = &ah};
-  ASSERT_EQ(nic(1).post_send(*qps[1], back), PostResult::kOk);  // side 1 uses the window by UD, too
+  open_both_ways();
   const auto first = connect();
   pair.run(20);
   settle();
   show_key(*first[0]);
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(nic(i).destroy_qp(first[static_cast<size_t>(i)]));
-  pair.run(5);
+  end(first);
   const auto other = connect_elsewhere();
   pair.run(20);
   ASSERT_EQ(nic(0).way_of(*other[0]), QpWay::kWindow);
@@ -99,6 +106,22 @@ TEST_F(DirectShared,
   const auto same = connect_elsewhere();
   pair.run(20);
   EXPECT_EQ(nic(0).way_of(*same[0]), QpWay::kWindow);
+}
+
+TEST_F(DirectShared, keys_are_shown_again_when_queue_pairs_of_two_domains_have_ended) {
+  open_both_ways();
+  const auto first = connect();
+  const auto other = connect_elsewhere();
+  pair.run(20);
+  settle();
+  end(first);
+  end(other);
+  const auto alone = connect();
+  pair.run(20);
+  ASSERT_EQ(nic(0).way_of(*alone[0]), QpWay::kWindow);
+  const size_t before = pair.end(1).own().published();
+  show_key(*alone[0]);
+  EXPECT_GT(pair.end(1).own().published(), before);
 }
 
 TEST_F(DirectShared, a_datagram_gets_its_share_of_the_room_beside_a_long_send) {

@@ -473,6 +473,44 @@ TEST_F(RepeatedReads, a_one_shot_read_under_way_is_the_only_one_and_ends_with_it
   }
 }
 
+/// Requests that no honest peer sends: it divides a longer read.
+class LongReads : public RepeatedReads {
+ protected:
+  void expect_refused() {
+    const auto qps = pair.connect({});
+    request(qps, Psn(100), kReadCellsMax * 256 + 1);
+    EXPECT_EQ(responses(), 0U);
+    Failure why;
+    ASSERT_TRUE(adapter(1).next_failure(why));
+    EXPECT_EQ(why.reason, Reason::kUnsupported);
+  }
+};
+
+TEST_F(LongReads, of_more_cells_than_a_request_may_ask_for_are_refused) {
+  const auto qps = pair.connect({});
+  request(qps, Psn(100), kReadCellsMax * 256);
+  EXPECT_EQ(responses(), kReadCellsMax);
+  expect_refused();
+}
+
+TEST_F(LongReads, are_not_called_misaligned_because_an_atomic_was) {
+  const auto qps = pair.connect({});
+  withdraw_rights(*qps[1], Access::kRemoteAtomic);
+  const Sge sge = pair.side(0).sge(0, 8);
+  const Access all = Access::kLocalWrite | Access::kRemoteAtomic;
+  const MemoryRegion region = table().regions.reg_mr(pair.side(1).pd, pair.side(1).memory, all).value();
+  ASSERT_EQ(adapter().post_send(*qps[0], {.opcode = SendOpcode::kFetchAdd,
+                                          .sges = {&sge, 1},
+                                          .remote_addr = region.addr + 4,
+                                          .rkey = region.rkey}),
+            PostResult::kOk);
+  pair.run(20);
+  Failure why;
+  ASSERT_TRUE(adapter(1).next_failure(why));
+  EXPECT_EQ(why.reason, Reason::kMisaligned);
+  expect_refused();
+}
+
 TEST(RepeatedReadLimits, an_old_number_needs_inbound_rdma) {
   AdapterLimits limits;
   limits.inbound_rdma = false;

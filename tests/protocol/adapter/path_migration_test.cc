@@ -291,6 +291,22 @@ TEST_F(PathMigration, an_end_that_moves_says_so_though_it_has_nothing_to_send) {
   }
 }
 
+/// The acknowledgement would otherwise wait for a link that may never give credit again.
+TEST_F(PathMigration, an_acknowledgement_that_found_no_credit_leaves_by_the_path_that_was_taken) {
+  connect(QpType::kRc);
+  exchange();
+  first.set_room(1, 0);
+  send(near, far, 3);
+  run(5);
+  ASSERT_EQ(far.done.size(), 1U);
+  ASSERT_TRUE(near.done.empty());
+  ASSERT_EQ(set(far, PathMigState::kMigrated), ModifyResult::kOk);
+  run(5);
+  EXPECT_EQ(second.sent_by(1, Opcode::kAck).size(), 1U);
+  ASSERT_EQ(near.done.size(), 1U);
+  EXPECT_EQ(near.done[0].status, WcStatus::kSuccess);
+}
+
 /// The notice is lost: each cell that arrives by the old path is answered on the new path.
 TEST_F(PathMigration, a_peer_that_missed_the_notice_is_told_again_until_it_follows) {
   connect(QpType::kRc);

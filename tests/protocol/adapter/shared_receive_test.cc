@@ -349,7 +349,7 @@ TEST_F(SharedReceive, completions_that_a_reset_takes_away_leave_room_in_the_shar
 TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_others) {
   make_srq({.wqes = 4, .hold_places = true});
   CompletionQueue* both = adapter().cqs().create(16).value();
-  const QpConfig config{.recv_cq = both, .srq = srq};
+  const QpConfig config{.send_cq = both, .recv_cq = both, .srq = srq};
   std::array<Flow, 2> flows;
   for (Flow& flow : flows) {
     flow = {.from = pair.make_qp(0, {}), .to = pair.make_qp(1, config), .type = QpType::kRc};
@@ -361,7 +361,14 @@ TEST_F(SharedReceive, a_reset_frees_the_places_of_its_own_completions_and_of_no_
     send(flows[i], 0, 64);
     pair.run(5);
   }
-  ASSERT_EQ(adapter().cqs().query(*both).fill, 4U);
+  const Sge sge = pair.side(1).sge(0, 64);
+  ASSERT_EQ(adapter().post_send(*flows[0].to, {.opcode = SendOpcode::kRdmaWrite,
+                                               .sges = {&sge, 1},
+                                               .remote_addr = pair.side(0).region.addr,
+                                               .rkey = pair.side(0).region.rkey}),
+            PostResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(adapter().cqs().query(*both).fill, 5U) << "one of them holds no place of the shared queue";
   EXPECT_EQ(post(4), PostResult::kWouldBlock);
   ASSERT_EQ(adapter().modify_qp(*flows[0].to, to_state(QpState::kReset), kQpAttrState), ModifyResult::kOk);
   EXPECT_EQ(adapter().cqs().query(*both).fill, 3U);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/support/adapter_pair.h"
+#include "tests/support/adapter_star.h"
 
 namespace weft::test {
 using namespace adapter;
@@ -157,6 +158,38 @@ TEST_F(UnreliableDatagram, handles_are_checked_when_made_and_copied_when_posted)
   }
   pair.run(5);
   EXPECT_EQ(received().size(), 1U);
+}
+
+/// Lane 0 is full of datagrams to a node that takes none. Those of service level 3 have a lane of their own.
+TEST(UnreliableDatagrams, wait_for_credit_of_the_lane_they_leave_by) {
+  TestFabricConfig config;
+  config.switching = small_switch(0, 8);
+  config.nodes = 3;
+  AdapterStar star(config);
+  const auto make = [&](int index) {
+    const QpConfig ud{.type = QpType::kUd};
+    QueuePair* qp = star.make_qp(index, ud);
+    star.bring_up(index, *qp, ud, Qpn(0), Lid(1), Psn(1), Psn(1));
+    return qp;
+  };
+  QueuePair* stopped = make(0);
+  QueuePair* sender = make(0);
+  QueuePair* receiver = make(2);
+  const Destination nobody{.lid = Lid(2), .qpn = Qpn(99), .qkey = AdapterSides::kQkey};
+  Destination dest{.lid = Lid(3), .qpn = star.side(2).adapter->qpn(*receiver), .qkey = AdapterSides::kQkey};
+  dest.sl = ServiceLevel(3);
+  const Sge sge = star.side(0).sge(0, 64);
+  constexpr uint64_t kDatagrams = 40;
+  for (uint64_t i = 0; i < kDatagrams; ++i) {
+    ASSERT_EQ(star.post_recv(2, *receiver, i, {star.side(2).sge(0, 64)}), PostResult::kOk);
+    for (const auto& [qp, to] : {std::pair(stopped, nobody), std::pair(sender, dest)})
+      ASSERT_EQ(star.side(0).adapter->post_send(*qp, {.sges = {&sge, 1}, .dest = to}), PostResult::kOk);
+  }
+  for (int turn = 0; turn < 200; ++turn) {
+    for (const int side : {0, 2}) star.run_one(side);
+    star.fabric.step();
+  }
+  EXPECT_EQ(star.side(2).completions.size(), kDatagrams);
 }
 
 }  // namespace

@@ -40,11 +40,13 @@ class XrcOver : public ::testing::Test {
 
   ChannelAdapter& adapter(int index = 1) { return *star.side(index).adapter; }
   SharedReceives& srqs() { return adapter().srqs(); }
-  NamedQueue make_queue(XrcdId xrcd, uint32_t wqes = 128) {
+  NamedQueue make_queue(XrcdId xrcd, uint32_t wqes = 128, bool hold_places = false) {
     NamedQueue queue;
     queue.pd = adapter().alloc_pd().value();
     queue.cq = adapter().cqs().create(512).value();
-    queue.srq = srqs().create({.pd = queue.pd, .wqes = wqes, .xrcd = xrcd, .cq = queue.cq}).value();
+    const SrqConfig config{
+        .pd = queue.pd, .wqes = wqes, .xrcd = xrcd, .cq = queue.cq, .hold_places = hold_places};
+    queue.srq = srqs().create(config).value();
     queue.number = srqs().number(*queue.srq);
     const Access all =
         Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
@@ -466,6 +468,19 @@ TEST_F(Xrc, what_a_target_received_outlives_it) {
   ASSERT_TRUE(adapter().destroy_qp(target));
   poll(queue);
   EXPECT_EQ(queue.completions.size(), 1U);
+}
+
+TEST_F(Xrc, a_receive_can_hold_its_place_until_its_completion_is_polled) {
+  NamedQueue queue = make_queue(domain, 1, true);
+  connect();
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(post_recv(queue, i, 0, 64), PostResult::kOk);
+    ASSERT_EQ(send(queue.number, 0, 64), PostResult::kOk);
+    star.run(20);
+    EXPECT_EQ(post_recv(queue, 9, 0, 64), PostResult::kWouldBlock);
+    poll(queue);
+    ASSERT_EQ(queue.completions.size(), i + 1);
+  }
 }
 
 TEST_F(Xrc, a_domain_in_use_stays) {

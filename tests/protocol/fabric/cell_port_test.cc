@@ -136,6 +136,10 @@ TEST(CellPortCredit, of_an_earlier_link_is_not_given_to_a_new_one) {
   at.port.release();
   EXPECT_EQ(at.lane().held(), 0U);
   EXPECT_EQ(at.lane().untold(), 0U);
+  at.arrive(kFlitHead | kFlitTail, make_cell({}));
+  EXPECT_EQ(at.take(), 1U);
+  at.port.release();
+  EXPECT_EQ(at.lane().untold(), 1U) << "of the one cell that came by the new link";
 }
 
 TEST(CellPortClaim, is_for_no_cell_that_is_longer_than_the_link_carries) {

@@ -132,7 +132,7 @@ TEST_F(CommandsExplained, a_listener_takes_requests_for_its_own_type_of_queue_pa
     uint8_t asks;
     bool taken;
   };
-  constexpr std::array kTypes{Types{IBV_QPT_RC, IBV_QPT_RC, true}, Types{IBV_QPT_UC, IBV_QPT_UC, true},
+  constexpr std::array kTypes{Types{IBV_QPT_RC, IBV_QPT_RC, true},  Types{IBV_QPT_UC, IBV_QPT_UC, true},
                               Types{IBV_QPT_RC, IBV_QPT_UC, false}, Types{IBV_QPT_UC, IBV_QPT_RC, false},
                               Types{IBV_QPT_RC, IBV_QPT_UD, false}, Types{IBV_QPT_UD, IBV_QPT_RC, false},
                               Types{0, IBV_QPT_UC, true},           Types{0, IBV_QPT_RC, true}};

@@ -504,11 +504,10 @@ TEST_F(ConnectionManagerTest, a_peer_that_keeps_asking_for_time_is_given_up_all_
   Wire c{network, Lid(3)};
   a.connect(c.lid());
   network.run(10ms);
-  const CmMad wait{.transaction = c.got.back().transaction,
-                   .body = CmMra{.local_id = 33,
-                                 .remote_id = c.heard<CmReq>().local_id,
-                                 .about = kAboutReq,
-                                 .service_timeout = 31}};
+  const CmMad wait{
+      .transaction = c.got.back().transaction,
+      .body = CmMra{
+          .local_id = 33, .remote_id = c.heard<CmReq>().local_id, .about = kAboutReq, .service_timeout = 31}};
   const CmTimes times;
   const Instant first = network.clock.now();
   c.say(a.lid(), wait);

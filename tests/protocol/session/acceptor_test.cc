@@ -169,21 +169,26 @@ TEST(Acceptor, one_lid_cannot_take_every_session) {
   EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), config.sessions_per_lid + 2U);
 }
 
-/// A host returns under its MAC address; no other LID can take the address, even if the driver would agree.
-TEST(Acceptor, a_mac_address_belongs_to_the_lid_that_has_it) {
-  covers("DECISIONS-2.22");
+/// What the host sends has LID `lid` as its source from now on.
+void speak_as(ScriptedHost& host, uint16_t lid) {
   constexpr size_t kSlidOffset = 10;  // in a cell's header
-  ScriptedHost host(unit_config());
-  ASSERT_TRUE(host.connect());
-  host.advertise();
-  host.pipe.set_filter([](int from, std::vector<std::byte>& cell) {
+  host.pipe.set_filter([lid](int from, std::vector<std::byte>& cell) {
     if (from == 0) {
-      store_be(cell.data() + kSlidOffset, uint16_t{3});
+      store_be(cell.data() + kSlidOffset, lid);
       const size_t covered = cell.size() - kCrcBytes;
       store_be(cell.data() + covered, crc32c(std::span(cell).first(covered)));
     }
     return Verdict::kPass;
   });
+}
+
+/// A host returns under its MAC address; no other LID can take the address, even if the driver would agree.
+TEST(Acceptor, a_mac_address_belongs_to_the_lid_that_has_it) {
+  covers("DECISIONS-2.22");
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  speak_as(host, 3);
   host.knock(CmAttribute::kReq, 0x9999);
   const auto& counters = host.acceptor->counters();
   EXPECT_EQ(counters.get(AcceptorCounter::kRefusedMacTaken), 1U);
@@ -231,6 +236,16 @@ TEST(Acceptor, a_forged_disconnect_needs_the_nonce) {
   host.knock(CmAttribute::kDreq, host.nonce);
   EXPECT_EQ(host.unit().state(), SessionState::kLost);
   EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
+}
+
+TEST(Acceptor, a_disconnect_with_the_nonce_needs_the_lid) {
+  ScriptedHost host(unit_config());
+  ASSERT_TRUE(host.connect());
+  host.advertise();
+  speak_as(host, 3);
+  host.knock(CmAttribute::kDreq, host.nonce);
+  EXPECT_EQ(host.unit().state(), SessionState::kOpen);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kUnknownMessage), 1U);
 }
 
 TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {

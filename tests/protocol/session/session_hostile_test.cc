@@ -3,6 +3,8 @@
 // else (decisions 2.16, section 4).
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/support/reason_table.h"
 #include "tests/support/scripted_host.h"
 
@@ -242,6 +244,30 @@ TEST_F(Hostile, a_reply_answers_only_what_was_asked) {
   reply(utility, 4);
   ASSERT_EQ(host.events.replies.size(), 1U);
   EXPECT_EQ(host.events.replies[0].transaction, asked);
+}
+
+/// The keepalives of the host put the unit's next one off, so none replaces the one without an answer.
+TEST_F(Hostile, an_answer_to_a_keepalive_after_its_time_is_to_nothing) {
+  constexpr auto kUtility = static_cast<uint16_t>(CfgClass::kUtility);
+  constexpr auto kKeepalive = static_cast<uint16_t>(UtilityCode::kKeepalive);
+  const auto answer_after = [&](int turns) {
+    host.heard.clear();
+    host.run(55, 10ms);  // a little more than an interval
+    ASSERT_EQ(host.heard.size(), 1U);
+    ASSERT_EQ(host.heard[0].first, NetdevFunction::kCfgUtilRequest);
+    const uint64_t asked = host.heard[0].second;
+    const std::array<std::byte, 8> frames_sent{};
+    for (int i = 0; i < turns; ++i) {
+      host.say({.context = 100, .body = CfgUtilRequest{kUtility, kKeepalive, frames_sent}});
+      host.run(40, 10ms);
+    }
+    host.say({.context = asked, .body = CfgUtilReply{kUtility, kKeepalive, 0, {}}});
+  };
+  answer_after(0);
+  EXPECT_EQ(host.count(C::kConfigReplyUnknown), 0U);
+  answer_after(3);
+  EXPECT_EQ(host.count(C::kKeepalivesOut), 2U);
+  EXPECT_EQ(host.count(C::kConfigReplyUnknown), 1U);
 }
 
 TEST_F(Hostile, pools_flushed_full_and_asked_for_again_stay_bounded) {

@@ -35,6 +35,19 @@ class QpStates : public ::testing::Test {
     return count;
   }
   QpState state(const QueuePair& qp) { return adapter().query_qp(qp).state; }
+  /// The port returns with another cell size while a message of `qp` is on its way.
+  void change_cells_under(QueuePair& qp) {
+    drop_from(0);
+    ASSERT_EQ(send(qp, 1, 600), PostResult::kOk);
+    pair.run(2);
+    pair.pipe.set_up(false);
+    pair.run(2);
+    pair.pipe.set_cell_payload(512);
+    pair.pipe.set_filter(nullptr);
+    pair.pipe.clear_trace();
+    pair.pipe.set_up(true);
+    pair.run(2);
+  }
   void run_for(Duration time) { pair.run(static_cast<int>(time / 100us), 100us); }
 
   AdapterPair pair;
@@ -44,16 +57,7 @@ class QpStates : public ::testing::Test {
 TEST_F(QpStates, a_port_that_returns_with_another_cell_size_ends_the_queue_pairs_that_wait) {
   const auto waiting = pair.connect({});
   const auto idle = pair.connect({});
-  drop_from(0);
-  ASSERT_EQ(send(*waiting[0], 1, 600), PostResult::kOk);
-  pair.run(2);
-  pair.pipe.set_up(false);
-  pair.run(2);
-  pair.pipe.set_cell_payload(512);
-  pair.pipe.set_filter(nullptr);
-  pair.pipe.clear_trace();
-  pair.pipe.set_up(true);
-  pair.run(2);
+  change_cells_under(*waiting[0]);
   EXPECT_EQ(state(*waiting[0]), QpState::kErr);
   EXPECT_EQ(count_events(AsyncEventKind::kQpFatal), 1);
   ASSERT_EQ(pair.side(0).completions.size(), 1U);
@@ -67,6 +71,25 @@ TEST_F(QpStates, a_port_that_returns_with_another_cell_size_ends_the_queue_pairs
   EXPECT_EQ(pair.pipe.sent_by(0).size(), 2U) << "cells of the new size";
   ASSERT_EQ(pair.side(0).completions.size(), 2U);
   EXPECT_EQ(pair.side(0).completions[1].status, WcStatus::kSuccess);
+}
+
+TEST_F(QpStates, a_queue_pair_that_another_cell_size_ended_takes_it_in_its_next_life) {
+  const auto qps = pair.connect({});
+  change_cells_under(*qps[0]);
+  ASSERT_EQ(state(*qps[0]), QpState::kErr);
+  for (int i = 0; i < 2; ++i) {
+    QueuePair& qp = *qps[static_cast<size_t>(i)];
+    ASSERT_EQ(adapter(i).modify_qp(qp, {.state = QpState::kReset}, kQpAttrState), ModifyResult::kOk);
+    const Qpn peer = adapter(1 - i).qpn(*qps[static_cast<size_t>(1 - i)]);
+    pair.bring_up(i, qp, {}, peer, Lid(static_cast<uint16_t>(2 - i)), Psn(5), Psn(5));
+  }
+  pair.side(0).completions.clear();
+  ASSERT_EQ(pair.post_recv(1, *qps[1], 2, {pair.side(1).sge(0, 1024)}), PostResult::kOk);
+  ASSERT_EQ(send(*qps[0], 2, 600), PostResult::kOk);
+  pair.run(20);
+  EXPECT_EQ(state(*qps[0]), QpState::kRts);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kSuccess);
 }
 
 TEST_F(QpStates, one_that_talks_to_its_own_node_does_not_mind_that_the_port_is_gone) {

@@ -78,6 +78,20 @@ TEST_F(TimerHeapTest, of_a_qp_that_has_ended_is_nobodys) {
   EXPECT_EQ(timers.pop_due(at(20ms)), &next);
 }
 
+/// A time before that of the newest timer in the line is kept in the heap, which the QP leaves when it ends.
+TEST_F(TimerHeapTest, of_a_qp_that_has_ended_is_not_kept_in_the_heap) {
+  timers.arm(make(), at(30ms));
+  QueuePair& ends = make();
+  timers.arm(ends, at(10ms));
+  timers.leave(ends);
+  EXPECT_EQ(timers.earliest(), at(30ms));
+  QueuePair& next = make();
+  ASSERT_EQ(next.timer, ends.timer);
+  timers.arm(next, at(20ms));
+  EXPECT_EQ(timers.earliest(), at(20ms));
+  EXPECT_EQ(timers.pop_due(at(20ms)), &next);
+}
+
 TEST_F(TimerHeapTest, of_many_come_up_when_they_are_wanted_and_never_late) {
   constexpr size_t kQps = 300;
   SeededRandom random(7);

@@ -226,6 +226,25 @@ TEST(UnitHalf, filters_that_the_nic_refuses_change_nothing) {
   EXPECT_FALSE(world.unit().clients()[0].filters.promiscuous);
 }
 
+/// A session begins with the filters of a new NIC.
+TEST(UnitHalf, filters_that_a_session_did_not_get_are_not_those_of_the_session_before) {
+  DriverWorldConfig config;
+  config.policy.promiscuous_allowed = true;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os().switch_filters(true, false);
+  world.run();
+  ASSERT_TRUE(world.host().controller().filters().promiscuous);
+  world.session().close();
+  world.run_for(100ms);
+  world.nic().refuse_settings = true;
+  world.host().open();
+  world.run_until_open();
+  world.run_for(100ms);
+  ASSERT_EQ(world.host().controller().last_status(host::NicRequest::kSetFilters), CfgStatus::kFailed);
+  EXPECT_EQ(world.host().controller().filters(), world.unit().clients()[0].filters);
+}
+
 /// `ip link set ... mtu` at the host, later at the unit: each takes effect at once, the host knows the limit.
 TEST(UnitHalf, a_change_of_mtu_is_followed_as_far_as_the_nic_goes) {
   DriverWorld world;
@@ -483,6 +502,7 @@ TEST(UnitHalf, the_nic_takes_the_address_of_its_only_host) {
 
 TEST(UnitHalf, initialise_begins_anew) {
   DriverWorldConfig config;
+  config.host_offloads = config.nic_offloads = Offload::kChecksum;
   config.policy.promiscuous_allowed = true;
   DriverWorld world(config);
   world.run_until_open();
@@ -490,15 +510,18 @@ TEST(UnitHalf, initialise_begins_anew) {
   filters.promiscuous = true;
   world.host().controller().set_filters(filters);
   world.host().controller().set_mtu(1300);
+  world.host().controller().set_features(Offload::kNone);
   world.run();
   const iou::UnitClient& client = world.unit().clients().front();
   EXPECT_TRUE(client.filters.promiscuous);
+  ASSERT_EQ(client.features, Offload::kNone);
   ASSERT_NE(world.session().request_config({.request_class = CfgClass::kMacConfig,
                                             .code = static_cast<uint16_t>(MacConfigCode::kInitialise)}),
             0u);
   world.run();
   EXPECT_FALSE(client.filters.promiscuous);
   EXPECT_EQ(client.mtu_bytes, world.nic().info().mtu_bytes);
+  EXPECT_EQ(client.features, Offload::kChecksum);
 }
 
 TEST(UnitHalf, a_setting_that_nobody_confirmed_is_asked_for_again) {

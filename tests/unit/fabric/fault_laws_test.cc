@@ -346,6 +346,37 @@ TEST_F(FaultLaws, what_a_sender_that_goes_has_sent_arrives_until_the_next_one_jo
   expect_all_credit(0);
 }
 
+/// Both links of the cells are new ones when the switch looks, and it looks at their output first.
+TEST_F(FaultLaws, a_new_link_gets_no_credit_of_cells_that_waited_for_another) {
+  set({.kind = FaultKind::kRate, .port = 1, .cells_per_second = 10});
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(send(1, 0));
+  fabric_.run(20);
+  for (const size_t link : {size_t{0}, size_t{1}}) {
+    fabric_.cable(link).unplug();
+    ASSERT_EQ(fabric_.cable(link).plug(fabric_.clock.now()), LinkRefusal::kNone);
+  }
+  expect_all_credit(1);
+  EXPECT_EQ(fabric_.link(1, kNode).counters().get(LinkCounter::kCreditBeyondSent), 0U);
+  EXPECT_EQ(fabric_.link(1, kNode).incarnation(), 2U);
+}
+
+/// A rate lets a sender have few credits, and gives the others back after a pause.
+TEST_F(FaultLaws, credits_that_were_kept_back_from_an_old_link_are_none_of_the_new_one) {
+  set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(send(0, 1));
+  fabric_.run(25, 1ms);
+  ASSERT_EQ(fabric_.received[1].size(), 20U);
+  ASSERT_LT(fabric_.link(0, kNode).credits(VirtualLane(0)), fabric_.link(0, kNode).params().credits_per_lane);
+  fabric_.cable(0).unplug();
+  fabric_.run(5);
+  ASSERT_EQ(fabric_.cable(0).plug(fabric_.clock.now()), LinkRefusal::kNone);
+  fabric_.run(5);
+  ASSERT_TRUE(send(0, 1));
+  expect_all_credit(0);
+  EXPECT_EQ(fabric_.link(0, kNode).counters().get(LinkCounter::kCreditBeyondSent), 0U);
+  EXPECT_EQ(fabric_.link(0, kNode).incarnation(), 2U);
+}
+
 TEST_F(FaultLaws, the_lanes_of_a_slow_link_share_it_and_management_goes_first) {
   set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
   const auto by_lane = [this](uint8_t lane) {

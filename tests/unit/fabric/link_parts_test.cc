@@ -50,6 +50,15 @@ TEST_F(LinkCreditsOf, a_lane_without_credit_starves_until_it_is_told_of_some) {
   EXPECT_FALSE(credits.absorb(kLane2, 5)) << "more than was sent";
 }
 
+TEST_F(LinkCreditsOf, a_new_link_has_no_starved_lane_and_nothing_to_tell) {
+  for (int i = 0; i < 4; ++i) credits.spend(kLane2);
+  ASSERT_FALSE(credits.ask(kLane2));
+  arrive_and_grant(kLane0, 1);
+  credits.reset(kLanes, 4);
+  EXPECT_FALSE(credits.starves());
+  EXPECT_TRUE(credits.all_told());
+}
+
 TEST_F(LinkCreditsOf, lanes_with_news_take_turns) {
   std::vector<int> told;
   for (int round = 0; round < 2; ++round) {

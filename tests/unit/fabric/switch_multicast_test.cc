@@ -130,6 +130,12 @@ TEST(SwitchMulticast, a_frozen_member_costs_the_others_nothing) {
   }
   EXPECT_EQ(fabric.received[2].size(), 200U);
   EXPECT_GT(fabric.count(1, SwitchPortCounter::kDropMulticast), 100U);
+  const LinkEngine& sender = fabric.link(0, kNode);
+  EXPECT_LT(sender.credits(VirtualLane(0)), 8U) << "each copy that waits has the credit of its cell";
+  fabric.freeze(1, false);
+  fabric.run(300);
+  EXPECT_EQ(sender.credits(VirtualLane(0)), 8U);
+  EXPECT_EQ(sender.counters().get(LinkCounter::kCreditBeyondSent), 0U) << "and gives it back once";
 }
 
 /// Two switches with two links between them, an endnode at each; the second link is no route to anybody.

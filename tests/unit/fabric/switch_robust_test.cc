@@ -357,6 +357,30 @@ TEST(SwitchPoison, is_told_by_a_link_that_rests) {
   EXPECT_EQ(fabric.nodes[1]->counters().get(CellPortCounter::kPoisoned), 1U);
 }
 
+/// The tail that ends the cell waits for credit, and the link by which it would go ends too.
+TEST(SwitchPoison, an_owed_tail_never_goes_by_the_next_link_of_its_output) {
+  TestFabricConfig config = robust_fabric(2, 96, 3);
+  config.switching.link.cut_through = true;
+  TestFabric fabric(config);
+  fabric.freeze(1, true);
+  const std::vector<std::byte> cell = make_cell({.payload_bytes = 256});
+  for (size_t flit = 0; flit < 3; ++flit) send_flit(fabric.link(0, kNode), cell, flit);
+  fabric.run(10);
+  fabric.cable(0).unplug();
+  fabric.run(10);
+  fabric.cable(1).unplug();
+  fabric.run(5);
+  for (const size_t link : {0U, 1U})
+    ASSERT_EQ(fabric.cable(link).plug(fabric.clock.now()), LinkRefusal::kNone);
+  fabric.freeze(1, false);
+  fabric.run(2000);
+  EXPECT_EQ(fabric.count(2, SwitchPortCounter::kPoisonOut), 0U);
+  EXPECT_EQ(fabric.link(1, kNode).counters().get(LinkCounter::kBadFraming), 0U);
+  ASSERT_TRUE(fabric.send(0, TestCell{.payload_bytes = 256}));
+  fabric.run(50);
+  EXPECT_EQ(fabric.received[1].size(), 1U);
+}
+
 /// Its first flit waits behind the open cell of another sender.
 TEST(SwitchPoison, a_cell_whose_sender_dies_before_its_turn_comes_leaves_the_turn_to_the_next) {
   TestFabricConfig config = robust_fabric(4, 96);
@@ -401,6 +425,23 @@ TEST(SwitchForward, inputs_of_a_lane_are_served_in_turn) {
     for (size_t of = i; of < i + 3; ++of) sources.insert(load_be<uint16_t>(&fabric.received[3][of][10]));
     EXPECT_EQ(sources.size(), 3U) << i;
   }
+}
+
+/// Cells that pass at once are a turn like any other. The first eight use up the credit of the output.
+TEST(SwitchForward, an_input_whose_cells_passed_at_once_comes_last) {
+  TestFabric fabric(robust_fabric(4));
+  fabric.freeze(3, true);
+  for (const uint32_t from : {0U, 0U, 0U, 0U, 0U, 0U, 0U, 0U, 0U, 1U, 2U}) {
+    ASSERT_TRUE(fabric.send(from, TestCell{.dlid = Lid(4)}));
+    fabric.run(5);
+  }
+  EXPECT_EQ(fabric.fabric->cells_held(), 3U);
+  fabric.freeze(3, false);
+  fabric.run(50);
+  ASSERT_EQ(fabric.received[3].size(), 11U);
+  std::vector<uint16_t> sources;
+  for (size_t i = 8; i < 11; ++i) sources.push_back(load_be<uint16_t>(&fabric.received[3][i][10]));
+  EXPECT_EQ(sources, (std::vector<uint16_t>{2, 3, 1}));
 }
 
 TEST(SwitchReset, an_output_that_dies_returns_the_credit_of_what_waited_for_it) {
