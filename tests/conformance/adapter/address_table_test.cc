@@ -241,7 +241,7 @@ TEST_F(TptAtt, a_reserved_entry_is_filled_only_by_a_request_that_fits) {
 /// The limit on page entries counts a table once, as long as a region uses it.
 TEST_F(TptAtt, the_room_of_a_table_comes_back_with_its_last_region) {
   const ReversedPages memory(3);
-  const auto add = [&] { return table_.regions.reg_pages(kPd, memory.list(0, 3 * kPage), kFull); };
+  const auto add = [&] { return test::reg_pages(table_.regions, kPd, memory.list(0, 3 * kPage), kFull); };
   table_.regions.limit_page_entries(3);
   const MemoryRegion first = add().value();
   const MemoryRegion second = table_.regions.share_mr(kPd, first.lkey, kFull).value();
@@ -253,8 +253,7 @@ TEST_F(TptAtt, the_room_of_a_table_comes_back_with_its_last_region) {
 }
 
 /// A region that shares the table of one that was registered by work request outlives the invalidation of
-/// that
-/// one.
+/// that one.
 TEST_F(TptAtt, a_shared_table_outlives_the_invalidation) {
   const ReversedPages memory(2);
   const MemoryRegion region = table_.regions.reserve_mr(kPd, false).value();
