@@ -269,9 +269,9 @@ def ucx_latency(programs, iterations):
     return float(found.group(1))
 
 
-def figures(programs, bare_way, bare_megabytes, bare_messages, quick):
+def figures(programs, bare_way, bare_megabytes, bare_messages, bare_spin, quick):
     """All figures of stock programs. References: `bare_way()` is one way of the bare pipeline in us, `bare_megabytes()` and
-    `bare_messages()` are its rates."""
+    `bare_messages()` are its rates, and `bare_spin()` is one way between programs that spin, in us."""
     perftest, starts = Perftest(programs), Starts(programs)
     rounds = 10_000 if quick else 100_000
     pipeline = {name: "perftest" for name in ("ib_send_lat", "ib_write_lat", "ib_write_bw")}
@@ -290,8 +290,8 @@ def figures(programs, bare_way, bare_megabytes, bare_messages, quick):
     yield Figure("stock_write_lat", "us", lambda: perftest.latency("ib_write_lat", rounds, write), bare_way,
                  "bare pipeline, one way", Target("at most", 50, "value"), needs=pipeline, seen=write)
     spin = SpinLatency(programs, 0.3 if quick else 1.0)
-    yield Figure("stock_spin_lat", "us", spin.measure, bare_way, "bare pipeline, one way", Target("at most", 50, "value"),
-                 needs={"cc": "gcc libibverbs-dev"}, seen=spin.seen)
+    yield Figure("stock_spin_lat", "us", spin.measure, bare_spin, "sleepers beside spinning ends, one way",
+                 Target("at most", 50, "value"), needs={"cc": "gcc libibverbs-dev"}, seen=spin.seen)
     devices = {"ibv_devices": "ibverbs-utils"}
     yield Figure("stock_start", "ms", starts.joined, starts.bare, "the program without weft run", Target("at most", 50, "more"),
                  needs=devices)

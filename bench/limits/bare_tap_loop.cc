@@ -4,6 +4,8 @@
 //
 // It makes both interfaces (they disappear with the process), prints "ready" and copies until SIGTERM.
 // --spin-us is the time for which it polls for frames before it sleeps in poll(); 0 is the blocking loop.
+// --processes 3: one process at each interface and one between them, joined by sockets. So a frame wakes as
+// many processes as in a fabric in which host, switch and unit are processes.
 // With --no-offload frames have at most 1500 bytes.
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -12,8 +14,10 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -29,6 +33,7 @@ namespace {
 
 constexpr size_t kFrameBytesMax = 128 * 1024;
 constexpr int kFramesPerTurn = 4;
+constexpr unsigned kSecondsMax = 600;  // of a process, should its parent not end it
 
 volatile std::sig_atomic_t g_stop = 0;
 
@@ -36,6 +41,7 @@ struct Options {
   std::string first;  // NETNS:INTERFACE
   std::string second;
   int spin_us = 0;
+  int processes = 1;
   bool no_offload = false;
 };
 
@@ -95,6 +101,16 @@ void copy_until_stopped(int first, int second, int spin_us) {
   }
 }
 
+/// A pair of sockets that keep the bounds of frames.
+std::array<int, 2> joined() {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    fail("socketpair");
+  const int room = 4 * static_cast<int>(kFrameBytesMax);
+  for (const int end : ends) setsockopt(end, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+  return ends;
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
@@ -105,6 +121,7 @@ int run(int argc, char** argv) {
   known.add_options()("second", po::value(&options.second)->required(), "NETNS:INTERFACE");
   known.add_options()("spin-us", po::value(&options.spin_us)->default_value(0),
                       "time to look before sleeping");
+  known.add_options()("processes", po::value(&options.processes)->default_value(1), "1 or 3");
   known.add_options()("no-offload", po::bool_switch(&options.no_offload),
                       "1500-byte frames, checksums filled in");
   if (const int status = parse_options(argc, argv, known); status >= 0) return status;
@@ -114,9 +131,22 @@ int run(int argc, char** argv) {
   sigaction(SIGINT, &action, nullptr);
   const int first = open_tap(options.first, !options.no_offload);
   const int second = open_tap(options.second, !options.no_offload);
+  Children children;
+  int last = second;
+  if (options.processes == 3) {
+    const std::array<int, 2> near = joined();
+    const std::array<int, 2> far = joined();
+    children.start([&] { copy_until_stopped(near[1], far[0], options.spin_us); }, kSecondsMax);
+    children.start([&] { copy_until_stopped(far[1], second, options.spin_us); }, kSecondsMax);
+    last = near[0];
+  } else if (options.processes != 1) {
+    fmt::print(stderr, "bare_tap_loop: --processes is 1 or 3\n");
+    return 2;
+  }
   fmt::print("ready\n");
   std::fflush(stdout);
-  copy_until_stopped(first, second, options.spin_us);
+  copy_until_stopped(first, last, options.spin_us);
+  children.stop();
   return 0;
 }
 
