@@ -25,20 +25,21 @@ AdapterPort::News AdapterPort::came_up() noexcept {
   lanes_ = lanes_in_turn(info_.lanes);
   state_ = PortState::kActive;
   linked_ = known_ = true;
-  expired_ = false;
+  expired_ = waits_again_ = false;
   ++generation_;
   return news;
 }
 
 void AdapterPort::went_down(Instant now) noexcept {
-  linked_ = expired_ = false;
+  linked_ = expired_ = waits_again_ = false;
   state_ = PortState::kDown;
   down_since_ = now;
 }
 
 Instant AdapterPort::expires_at() const noexcept {
-  if (linked_ || !known_ || expired_) return kNever;
-  return down_since_ == kNever ? Instant::min() : down_since_ + kPortDownLimit;
+  if (linked_ || !known_) return kNever;
+  if (waits_again_) return Instant::min();
+  return expired_ ? kNever : down_since_ + kPortDownLimit;
 }
 
 void AdapterPort::set_lid(Lid base, uint8_t lmc) noexcept {

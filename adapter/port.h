@@ -85,13 +85,13 @@ class AdapterPort {
   /// Steps each time the paths over this port change.
   [[nodiscard]] uint32_t generation() const noexcept { return generation_; }
   /// Changes each time the port's QPs must be informed: the port came up, changed, or has expired.
-  [[nodiscard]] uint32_t change() const noexcept { return generation_ * 2 + (expired_ ? 1 : 0); }
+  [[nodiscard]] uint32_t change() const noexcept { return generation_ + expiries_; }
   /// True when the link is up, and is a link for which came_up() was not called yet.
   [[nodiscard]] bool has_news() const noexcept { return !linked_ || link_->incarnation() != incarnation_; }
   [[nodiscard]] bool linked() const noexcept { return linked_; }
   /// The port stayed down until it expired, and its QPs have failed.
   [[nodiscard]] bool expired() const noexcept { return expired_; }
-  /// When a port that is down expires; kNever while its link is up.
+  /// When a port that is down expires; kNever while its link is up. A port that waits again: at once.
   [[nodiscard]] Instant expires_at() const noexcept;
 
   /// Changes compared with the previous link.
@@ -103,7 +103,14 @@ class AdapterPort {
   /// The link is up: takes the values of its handshake and becomes active.
   News came_up() noexcept;
   void went_down(Instant now) noexcept;
-  void expire() noexcept { expired_ = true; }
+  void expire() noexcept {
+    expired_ = true;
+    ++expiries_;
+  }
+  /// A port that has expired waits for its link once more, for a QP that begins to use it: until
+  /// went_down().
+  void wait_again() noexcept { waits_again_ = true; }
+  [[nodiscard]] bool waits_again() const noexcept { return waits_again_; }
 
   // Only while the link is up. LIDs and lanes of an earlier link are dropped.
   /// Sets the base LID and the number of its free low bits.
@@ -126,7 +133,9 @@ class AdapterPort {
   bool linked_ = false;
   bool known_ = false;
   bool expired_ = false;  // its QPs have failed
+  bool waits_again_ = false;
   uint32_t generation_ = 0;
+  uint32_t expiries_ = 0;
   uint64_t incarnation_ = 0;
   fabric::CellPortInfo info_{};
   ServiceLanes lanes_{};

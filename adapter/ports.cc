@@ -30,7 +30,10 @@ void Ports::went_down(AdapterPort& port) noexcept {
 }
 
 void Ports::expire(AdapterPort& port) noexcept {
-  if (port.expires_at() == Instant::min()) return port.went_down(engine_.now);  // its time begins now
+  if (port.waits_again()) {  // its time begins when all QPs have been told that it has expired
+    if (!sweep_.runs()) port.went_down(engine_.now);
+    return;
+  }
   port.expire();
   port.counters.add(AdapterPortCounter::kExpired);
   sweep_.port_changed(port, AsyncEventKind::kPortExpired);

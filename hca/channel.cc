@@ -145,6 +145,7 @@ Answer Cq::arm(bool solicited_only) noexcept {
   DeviceCore& device = core();
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
+  if (refs.ended) return Answer::kNoSuchObject;
   device.caller_turn(hold.now());
   device.adapter.cqs().arm(queue(),
                            solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);

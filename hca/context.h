@@ -31,7 +31,7 @@ class Context final : public ContextBase {
   /// kAgain: the domain is not open and `open.create` is false. kTaken: the domain is open and
   /// `open.exclusive` is set.
   [[nodiscard]] Made<XrcDomain> open_xrcd(const XrcOpen& open = {});
-  /// Makes an XRC target. Only `config` and `user` of `init` are used.
+  /// Makes an XRC target. Only `config`, `user` and `shared` of `init` are used.
   [[nodiscard]] Made<Qp> create_target(XrcDomain& domain, const QpInit& init);
   /// Makes another handle of a target of the same domain, which any context of this device may have made. The
   /// target ends with its last handle. kNoSuchObject: no target of the domain has this number.

@@ -49,7 +49,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
   if (question.found_owns != Owns::kNo) {
     question.found = own;
     question.found_guid = guid_;
-    question.end = question.found_owns == Owns::kListens ? now : std::min(question.end, now + kGrace);
+    question.end = question.found_owns == Owns::kListens ? now : std::min(question.end, now + grace());
   }
   question.due = std::min(question.repeat, question.end);
   const bool kept = with_memory([&] {
@@ -61,7 +61,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
     return 0;
   }
   counters_.add(AddressCounter::kAsked);
-  if (question.end != now) flood(now, number, question);
+  if (question.end != now) flood(now, number, questions_.find(number)->second);
   return number;
 }
 
@@ -80,8 +80,9 @@ void AddressResolver::schedule(uint64_t number, Question& question) noexcept {
 }
 
 /// A question that is not sent now waits for its repeat.
-void AddressResolver::flood(Instant now, uint64_t number, const Question& question) noexcept {
+void AddressResolver::flood(Instant now, uint64_t number, Question& question) noexcept {
   if (!floods_.take(now)) return counters_.add(AddressCounter::kPaced);
+  question.asked = true;
   WhoHas asked{.address = question.address};
   asked.address.host = mark(EndnodeAttribute::kWhoHas, question.asker, nonce_);
   asked.address.guid = nonce_;
@@ -130,7 +131,7 @@ void AddressResolver::take_answer(Instant now, Lid from, uint64_t transaction,
   question.found_owns = owns;
   question.found_first = first;
   if (first && owns == Owns::kListens) return finish(found->first, question);
-  question.end = std::min(question.end, now + kGrace);
+  question.end = std::min(question.end, now + grace());
   schedule(found->first, question);
 }
 
@@ -141,7 +142,7 @@ void AddressResolver::answer(Instant now, Lid to, uint64_t transaction, const Ma
   question.host = asked.host == mark(EndnodeAttribute::kWhoHas, to, nonce) ? host_ : ~host_;
   const Owns owns = user_.owns(question);
   if (owns == Owns::kNo) return counters_.add(AddressCounter::kNotOurs);
-  if (!answers_.take(now, to)) return counters_.add(AddressCounter::kOverRate);
+  if (!answers_.take(now, to, owns != Owns::kYes)) return counters_.add(AddressCounter::kOverRate);
   Has reply{.address = asked};
   reply.address.host = mark(EndnodeAttribute::kHas, to, nonce);
   reply.address.owns = static_cast<uint8_t>(owns);
@@ -166,15 +167,17 @@ void AddressResolver::poll(Instant now) noexcept {
   }
 }
 
-/// Called at the end of a grace period. Ignores an endnode that has the address but not the port while
-/// another endnode of this host holds the port.
+/// Called at the end of a grace period. A question that was not sent yet goes on. So does one to which an
+/// endnode that has the address but not the port has answered, while another endnode of this host holds the
+/// port.
 bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
-  if (question.found_owns != Owns::kYes || !user_.held_elsewhere(question.address)) return false;
+  const bool held = question.found_owns == Owns::kYes && user_.held_elsewhere(question.address);
   if (question.limit <= now) {
-    question.found = kLidNone;
+    if (held) question.found = kLidNone;
     return false;
   }
-  question.end = std::min(question.limit, now + kGrace);
+  if (!held && (question.asked || question.found_owns == Owns::kListens)) return false;
+  question.end = std::min(question.limit, now + grace());
   return true;
 }
 

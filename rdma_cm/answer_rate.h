@@ -18,9 +18,15 @@ class AnswerRate {
   static constexpr uint32_t kBurst = 256;
   static constexpr uint32_t kToOnePerSecond = 800;
   static constexpr uint32_t kToOneBurst = 128;
+  /// Of answers that say only that the endnode has the address. Each endnode of a host has the addresses of
+  /// the host, and the program that listens there is one of them.
+  static constexpr uint32_t kOfAddressPerSecond = 400;
+  static constexpr uint32_t kOfAddressBurst = 128;
 
   /// True when one more question of `asker` may be answered now.
-  [[nodiscard]] bool take(Instant now, Lid asker) noexcept {
+  /// @param listens the answer says that the endnode listens there
+  [[nodiscard]] bool take(Instant now, Lid asker, bool listens) noexcept {
+    if (!listens) return of_address_.take(now);
     return to_one_[asker.value() % kShares].bucket.take(now) && all_.take(now);
   }
 
@@ -33,6 +39,7 @@ class AnswerRate {
 
   std::array<Share, kShares> to_one_{};
   TokenBucket all_{kPerSecond, kBurst};
+  TokenBucket of_address_{kOfAddressPerSecond, kOfAddressBurst};
 };
 
 }  // namespace weft::rdma_cm

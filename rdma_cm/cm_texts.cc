@@ -81,8 +81,8 @@ std::string turned_away_words(const CmFailure& failure) {
       return "this program listens at this port in another port space; rdma_create_id needs the same on both "
              "sides (RDMA_PS_TCP, or RDMA_PS_UDP for datagrams)";
     case TurnedAway::kOtherQpType:
-      return "this program listens there for queue pairs of another type; rdma_create_ep or rdma_create_id2 "
-             "needs the same qp_type on both sides (RC or UC)";
+      return "this program listens there for queue pairs of another type; both sides need the same "
+             "(rdma_create_ep: ai_qp_type, RC or UC)";
     case TurnedAway::kFalseSource:
       return fmt::format("it claims to come from {}, which only another endnode can have",
                          to_string(failure.listener));

@@ -22,7 +22,7 @@ struct LockedObject {
 class CallLock {
  public:
   /// Takes the lock. `call` and `of` appear in the explanation of a long wait. False in a child after fork()
-  /// if a batch of the parent has the lock, which nothing releases there; leave() then does no harm.
+  /// if a batch of the parent has the lock, which nothing releases there: do not call leave() then.
   [[nodiscard]] bool enter(const char* call, const LockedObject& of) noexcept {
     if (!needed_) return true;
     if (!lock_.is_taken() && lock_.lock_within_a_second()) [[likely]]

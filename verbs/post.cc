@@ -174,14 +174,14 @@ Reason post_receives(Queue& queue, ibv_recv_wr* list, ibv_recv_wr** bad) noexcep
 int post_send(ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) noexcept {
   Qp& pair = ours(qp);
   const ibv_qp_type type = qp->qp_type;
-  if (pair.batch != nullptr)
-    static_cast<void>(pair.batch->lock.enter("ibv_post_send", {"QP", qp->qp_num, qp->context}));
+  const bool entered =
+      pair.batch != nullptr && pair.batch->lock.enter("ibv_post_send", {"QP", qp->qp_num, qp->context});
   const Reason why = post_chain<ibv_send_wr, adapter::SendRequest>(
       list, bad, [&](const ibv_send_wr& in, adapter::SendRequest& out) { return translate(in, type, out); },
       [&](std::span<const adapter::SendRequest> chunk, size_t& posted) {
         return pair.object->post_send(chunk, posted);  // refused in a child, with or without the lock
       });
-  if (pair.batch != nullptr) pair.batch->lock.leave();
+  if (entered) pair.batch->lock.leave();
   if (why == Reason::kOk) [[likely]]
     return 0;
   explain_send(pair, why, bad);

@@ -187,8 +187,9 @@ void wr_start(ibv_qp_ex* qp) noexcept {
 }
 
 void end_batch(WorkBatch& batch) noexcept {
+  const bool entered = batch.fault != Reason::kForked;
   batch.clear();
-  batch.lock.leave();
+  if (entered) batch.lock.leave();
 }
 
 void wr_abort(ibv_qp_ex* qp) noexcept {

@@ -33,8 +33,10 @@ ibv_srq* make_srq(ibv_pd* pd, void* user, ibv_srq_attr& attr, const hca::XrcPlac
 }
 
 /// A descriptor that holds the file of `fd`, without access to it and without the locks of `fd` (flock(2)).
+/// Without /proc a copy of `fd` holds it, and with it those locks.
 UniqueFd hold_file(int fd) {
-  return UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_PATH | O_CLOEXEC));
+  const int held = ::open(fmt::format("/proc/thread-self/fd/{}", fd).c_str(), O_PATH | O_CLOEXEC);
+  return UniqueFd(held >= 0 ? held : fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void flush_recv_wqe(Engine& engine, const QueuePair& qp, uint64_t wr_id) noexcep
 void watch_port(Engine& engine, QueuePair& qp) noexcept {
   AdapterPort& port = engine.port_of(qp);
   // The port has expired for the QPs of before. It waits for its link once more, from the next turn on.
-  if (port.expired() && qp.acknowledged() && !qp.path.loops) port.went_down(kNever);
+  if (port.expired() && qp.acknowledged() && !qp.path.loops) port.wait_again();
   qp.port_seen = port.change();
 }
 

@@ -220,6 +220,8 @@ class ZmqConnector final : public LinkSupervisor {
       // If we refuse the answer ourselves, it has no values of the switch to describe.
       const bool theirs = answer.kind == LinkMessageKind::kRefuse;
       asked_ = false;
+      // Of an endnode that has just gone the switch hears with its next sign of life.
+      if (theirs && refusal == LinkRefusal::kLidTaken) hello_at_ = now + kLinkRetryInterval;
       complain(now, theirs ? describe_refusal(answer) : std::string(to_string(refusal)), refusal);
       return 0;
     }

@@ -28,8 +28,9 @@ FabricEnd end_fabric(StateDir& dir, Duration patience) {
       if (seen) signal_recorded(record.launcher, record.launcher_ticks, SIGTERM);
     }
     if (!dir.locked()) break;
-    // Its end released the lock, so the lock is another launcher's, which may have waited for it.
-    if (seen && !launcher_runs(record)) break;
+    // Its end released the lock, so the lock is another launcher's, which may have waited for it, or that of
+    // another `weft down`, which cleans up.
+    if (seen && !launcher_runs(record) && launcher_runs(dir.load())) break;
     std::this_thread::sleep_for(10ms);
   } while (clock.now() < end);
   if (dir.lock().ok()) return FabricEnd::kEnded;

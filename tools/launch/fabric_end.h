@@ -8,7 +8,7 @@ namespace weft::tools {
 
 enum class FabricEnd : uint8_t {
   kEnded,     // `dir` has the lock now
-  kReplaced,  // the fabric has ended, and another launcher holds the lock
+  kReplaced,  // the fabric has ended, and another launcher, or a process that stays, holds the lock
   kStays,     // the launcher still holds the lock
   kHidden,    // the holder of the lock is not the recorded process, or runs in another namespace of processes
 };

@@ -316,6 +316,29 @@ TEST(AdapterEvents, a_connection_made_over_an_expired_port_fails_in_its_turn) {
   EXPECT_EQ(pair.side(0).adapter->deadline(), kNever);
 }
 
+/// The expiry is told to 64 QPs in a turn, and programs connect again as soon as they hear of it.
+TEST(AdapterEvents, a_connection_made_while_a_port_expires_leaves_all_others_their_end) {
+  AdapterPair pair;
+  std::vector<QueuePair*> before;
+  for (int i = 0; i < 200; ++i) before.push_back(pair.connect({})[0]);
+  const auto failed = [&] {
+    return std::count_if(before.begin(), before.end(), [&](QueuePair* qp) {
+      return pair.side(0).adapter->query_qp(*qp).state == QpState::kErr;
+    });
+  };
+  pair.run(2);
+  pair.pipe.set_up(false);
+  for (int second = 0; second < 12 && failed() == 0; ++second) pair.run(1, 1s);
+  ASSERT_GT(failed(), 0);
+  ASSERT_LT(failed(), 200);
+  const auto qps = pair.connect({});
+  pair.run(6, 1ms);
+  EXPECT_EQ(failed(), 200);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kRts);
+  pair.run(12, 1s);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kErr);
+}
+
 /// Inside a subnet endnodes are addressed by LID: connections survive a new GUID, but not a new subnet.
 TEST(AdapterEvents, another_gid_is_told) {
   for (const bool other_subnet : {false, true}) {

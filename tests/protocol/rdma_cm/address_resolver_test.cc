@@ -164,13 +164,24 @@ TEST_F(AddressResolverTest, many_questions_are_asked_less_often_and_none_is_forg
   EXPECT_GE(sent() - before, AddressResolver::kFloodsPerSecond) << "they are asked";
   EXPECT_GT(a.resolver.counters().get(AddressCounter::kPaced), 0U);
   b.ips = {std::byte{7}};
-  network.run(2s);
+  network.run(6s);
   for (const uint64_t question : questions) EXPECT_EQ(a.found.count(question), 1U);
+}
+
+/// The asker has the address, too, and must not take itself before it has asked the others.
+TEST_F(AddressResolverTest, many_questions_for_an_address_of_the_own_host_find_the_listener) {
+  for (ResolverNode* node : {&a, &b, &c}) node->ips = {std::byte{7}};
+  c.ports = {80};
+  std::vector<uint64_t> questions;
+  for (int i = 0; i < 400; ++i) questions.push_back(ask(7, 80, 10s));
+  network.run(9s);
+  for (const uint64_t question : questions) ASSERT_EQ(a.found.at(question).first, Lid(3));
 }
 
 /// All answers are sent by the port that also sends what belongs to connections.
 TEST_F(AddressResolverTest, who_asks_very_often_uses_up_neither_the_port_nor_the_answers_of_others) {
   b.ips = {std::byte{7}};
+  b.ports = {80};
   const auto answered = [&] { return b.resolver.counters().get(AddressCounter::kAnswered); };
   MadAddress asked{.family = 4, .port = 80};
   asked.ip[15] = std::byte{7};
@@ -192,6 +203,18 @@ TEST_F(AddressResolverTest, who_asks_very_often_uses_up_neither_the_port_nor_the
     for (uint16_t i = 0; i < 10; ++i) flood(Lid(static_cast<uint16_t>(20 + i)));
   }
   EXPECT_LE(answered() - before, AnswerRate::kPerSecond + AnswerRate::kBurst) << "whoever asks";
+
+  // Each endnode of a host has the address, and only one of them listens.
+  b.ports.clear();
+  const uint64_t without = answered();
+  for (int ms = 0; ms < 1000; ++ms, network.run(1ms)) {
+    for (uint16_t i = 0; i < 10; ++i) flood(Lid(static_cast<uint16_t>(20 + i)));
+  }
+  EXPECT_LE(answered() - without, AnswerRate::kOfAddressPerSecond + AnswerRate::kOfAddressBurst);
+  b.ports = {80};
+  const uint64_t by_address = answered();
+  flood(Lid(40));
+  EXPECT_EQ(answered(), by_address + 1) << "they leave the others their share";
 }
 
 TEST_F(AddressResolverTest, a_question_may_be_forgotten) {

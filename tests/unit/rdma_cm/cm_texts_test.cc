@@ -60,7 +60,7 @@ TEST(CmTexts, a_request_that_is_turned_away_names_the_near_miss) {
   failure.turned_away = TurnedAway::kOtherService;
   EXPECT_THAT(describe(failure), HasSubstr("in another port space"));
   failure.turned_away = TurnedAway::kOtherQpType;
-  EXPECT_THAT(describe(failure), HasSubstr("needs the same qp_type on both sides"));
+  EXPECT_THAT(describe(failure), HasSubstr("both sides need the same (rdma_create_ep: ai_qp_type"));
   failure.turned_away = TurnedAway::kFalseSource;
   EXPECT_THAT(describe(failure), HasSubstr("it claims to come from 127.0.0.1 port 12061, which"));
   failure.turned_away = TurnedAway::kSwappedPort;

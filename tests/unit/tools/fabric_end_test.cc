@@ -77,9 +77,29 @@ class FabricEndTest : public test::StateDirFixture {
 
 TEST_F(FabricEndTest, a_launcher_that_waited_for_the_lock_is_another_fabric) {
   StandInLauncher launcher(true);
+  StandInLauncher next(true);
   ASSERT_TRUE(holder_->save(launcher.record()).ok());
-  EXPECT_EQ(end_fabric(*dir_, 2s), FabricEnd::kReplaced);
+  std::thread starts([&] {
+    while (launcher.runs()) std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(holder_->save(next.record()).ok());
+  });
+  EXPECT_EQ(end_fabric(*dir_, 60s), FabricEnd::kReplaced);
+  starts.join();
+  EXPECT_TRUE(next.runs());
   EXPECT_TRUE(WIFSIGNALED(launcher.end_status(0)));
+}
+
+/// It has the lock while it cleans up.
+TEST_F(FabricEndTest, another_that_ends_the_same_fabric_is_waited_for) {
+  StandInLauncher launcher(true);
+  ASSERT_TRUE(holder_->save(launcher.record()).ok());
+  std::thread other([&] {
+    while (launcher.runs()) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(50ms);
+    holder_.reset();
+  });
+  EXPECT_EQ(end_fabric(*dir_, 60s), FabricEnd::kEnded);
+  other.join();
 }
 
 TEST_F(FabricEndTest, a_launcher_that_does_not_end_stays) {
