@@ -61,7 +61,7 @@ uint64_t AddressResolver::ask(Instant now, const MadAddress& address, Lid own, D
     return 0;
   }
   counters_.add(AddressCounter::kAsked);
-  if (question.end != now) flood(now, number, questions_.find(number)->second);
+  if (question.end != now) flood(now, number, question);
   return number;
 }
 
@@ -80,9 +80,8 @@ void AddressResolver::schedule(uint64_t number, Question& question) noexcept {
 }
 
 /// A question that is not sent now waits for its repeat.
-void AddressResolver::flood(Instant now, uint64_t number, Question& question) noexcept {
+void AddressResolver::flood(Instant now, uint64_t number, const Question& question) noexcept {
   if (!floods_.take(now)) return counters_.add(AddressCounter::kPaced);
-  question.asked = true;
   WhoHas asked{.address = question.address};
   asked.address.host = mark(EndnodeAttribute::kWhoHas, question.asker, nonce_);
   asked.address.guid = nonce_;
@@ -167,16 +166,14 @@ void AddressResolver::poll(Instant now) noexcept {
   }
 }
 
-/// Called at the end of a grace period. A question that was not sent yet goes on. So does one to which an
-/// endnode that has the address but not the port has answered, while another endnode of this host holds the
-/// port.
+/// Called at the end of a grace period. Ignores an endnode that has the address but not the port while
+/// another endnode of this host holds the port.
 bool AddressResolver::goes_on(Instant now, Question& question) noexcept {
-  const bool held = question.found_owns == Owns::kYes && user_.held_elsewhere(question.address);
+  if (question.found_owns != Owns::kYes || !user_.held_elsewhere(question.address)) return false;
   if (question.limit <= now) {
-    if (held) question.found = kLidNone;
+    question.found = kLidNone;
     return false;
   }
-  if (!held && (question.asked || question.found_owns == Owns::kListens)) return false;
   question.end = std::min(question.limit, now + grace());
   return true;
 }

@@ -101,7 +101,6 @@ class AddressResolver {
     uint64_t found_host = 0;  // mark of the answer; 0: our own answer
     Owns found_owns = Owns::kNo;
     bool found_first = true;  // the answer came from the address's known host, or no host is known
-    bool asked = false;       // it was sent at least once
     Instant repeat{};
     Instant end{};    // end of the grace period, or of the time limit before the first answer
     Instant due{};    // the earlier of repeat and end
@@ -110,9 +109,9 @@ class AddressResolver {
   [[nodiscard]] Duration pace() const noexcept {
     return kRepeat * static_cast<int64_t>(1 + questions_.size() / kQuestionsAtFullPace);
   }
-  /// kGrace, or as long as it takes to ask three times.
+  /// kGrace, or as long as it takes to ask three times: a question that was paced has been sent by then.
   [[nodiscard]] Duration grace() const noexcept { return std::max<Duration>(kGrace, 3 * pace()); }
-  void flood(Instant now, uint64_t number, Question& question) noexcept;
+  void flood(Instant now, uint64_t number, const Question& question) noexcept;
   void answer(Instant now, Lid to, uint64_t transaction, const MadAddress& asked) noexcept;
   void take_answer(Instant now, Lid from, uint64_t transaction, const MadAddress& answer) noexcept;
   /// A value that only endnodes of this host can compute; questions and answers carry it.
