@@ -222,9 +222,10 @@ bool Qp::let_go() noexcept {
 Answer Qp::release() noexcept {
   DeviceCore& device = core();
   device.caller_turn(device.clock.now());  // posted requests leave, and pending events still find the QP
+  Target* const target = target_.get();
   if (let_go()) {
-    adapter::QpMemory& memory = target_ != nullptr ? target_->memory : memory_;
-    if (const auto ended = device.adapter.destroy_qp(pair_, &memory); !ended) return reason_of(ended);
+    adapter::QpMemory* const memory = target == nullptr ? &memory_ : &target->memory;
+    if (const auto ended = device.adapter.destroy_qp(pair_, memory); !ended) return reason_of(ended);
     device.qps.leave(*pair_);
     device.caller_turn(device.clock.now());  // the QP's last acknowledgement leaves
   }
