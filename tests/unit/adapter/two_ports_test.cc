@@ -49,6 +49,14 @@ class TwoPorts : public ::testing::Test {
       completions.insert(completions.end(), some.begin(), some.begin() + count);
     }
   }
+  /// By SQD; the QP is in RTS before and afterwards.
+  void move_to_second_port(QueuePair& qp) {
+    QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
+    ASSERT_EQ(near.modify_qp(qp, attr, kQpAttrState), ModifyResult::kOk);
+    ASSERT_EQ(near.modify_qp(qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
+    attr.state = QpState::kRts;
+    ASSERT_EQ(near.modify_qp(qp, attr, kQpAttrState), ModifyResult::kOk);
+  }
 
   ManualClock clock;
   Pipe first{256, Lid(1), Lid(2)};
@@ -266,11 +274,7 @@ TEST_F(TwoPorts, each_port_counts_what_passes_it) {
 TEST_F(TwoPorts, a_queue_pair_moved_to_another_port_sends_there) {
   QueuePair* qp = make_qp();
   ASSERT_EQ(bring_up(near, *qp, {.dlid = Lid(2), .dest_qpn = Qpn(0x222)}), ModifyResult::kOk);
-  QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
-  attr.state = QpState::kRts;
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_NO_FATAL_FAILURE(move_to_second_port(*qp));
   const Sge data = sge(0, 64);
   ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
   run(2);
@@ -337,11 +341,7 @@ TEST_F(TwoPorts, a_queue_pair_moved_to_an_expired_port_fails_when_that_expires_a
   second.set_up(false);
   for (int i = 0; i < 2; ++i, clock.advance(kPortDownLimit)) run(1);
   ASSERT_EQ(near.query_qp(*qp).state, QpState::kRts);
-  QpAttr attr{.state = QpState::kSqd, .port = 2, .dlid = Lid(4)};
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState | kQpAttrPort | kQpAttrAddress), ModifyResult::kOk);
-  attr.state = QpState::kRts;
-  ASSERT_EQ(near.modify_qp(*qp, attr, kQpAttrState), ModifyResult::kOk);
+  ASSERT_NO_FATAL_FAILURE(move_to_second_port(*qp));
   const Sge data = sge(0, 64);
   ASSERT_EQ(near.post_send(*qp, {.sges = {&data, 1}}), PostResult::kOk);
   run(2);

@@ -109,7 +109,7 @@ TEST_F(FabricEndTest, a_launcher_that_does_not_end_stays) {
   EXPECT_TRUE(launcher.runs());
 }
 
-/// A process that this one does not see may hold the lock. Nobody can say that it has ended.
+/// A process that this one does not see may hold the lock, so its end is not known.
 TEST_F(FabricEndTest, a_launcher_that_cannot_be_seen_is_not_called_ended) {
   StandInLauncher launcher(true);
   RunRecord record = launcher.record();
