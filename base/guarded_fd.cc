@@ -9,18 +9,20 @@ namespace {
 
 // Process-wide, as the table of descriptors is.
 std::atomic<bool> guarding{false};
-std::atomic<DescriptorKeeper> descriptor_keeper{nullptr};
+std::atomic<decltype(DescriptorKeeper::keep)> keeper_keep{nullptr};
+std::atomic<decltype(DescriptorKeeper::keeps)> keeper_keeps{nullptr};
 
 bool tell(int descriptor, bool ours) noexcept {
-  const DescriptorKeeper keeper = descriptor_keeper.load(std::memory_order_acquire);
-  if (keeper != nullptr) keeper(descriptor, ours ? 1 : 0);
-  return keeper != nullptr && ours;
+  const auto keep = keeper_keep.load(std::memory_order_acquire);
+  if (keep != nullptr) keep(descriptor, ours ? 1 : 0);
+  return keep != nullptr && ours;
 }
 
 }  // namespace
 
 void guard_descriptors(DescriptorKeeper keeper) noexcept {
-  descriptor_keeper.store(keeper, std::memory_order_release);
+  keeper_keep.store(keeper.keep, std::memory_order_release);
+  keeper_keeps.store(keeper.keeps, std::memory_order_release);
   guarding.store(true, std::memory_order_release);
 }
 
@@ -46,6 +48,11 @@ bool GuardedFd::is_ours() const noexcept {
   if (!fd_.valid() || !guarding.load(std::memory_order_acquire)) return fd_.valid();
   struct stat info {};
   return fstat(fd_.get(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
+
+bool GuardedFd::is_still_kept() const noexcept {
+  const auto keeps = keeper_keeps.load(std::memory_order_acquire);
+  return fd_.valid() && keeps != nullptr && keeps(fd_.get()) != 0;
 }
 
 void GuardedFd::reset() noexcept {

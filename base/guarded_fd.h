@@ -11,7 +11,7 @@ namespace weft {
 
 /// Any thread may ask. Weft's own processes skip the check (guard_descriptors()). The check cannot notice a
 /// number that gets another file between check and use; the preloaded object (preload/), which is told each
-/// number, keeps the program from closing it.
+/// number, keeps the program from closing it and hears when the program replaces it by dup2().
 class GuardedFd {
  public:
   GuardedFd() = default;
@@ -29,21 +29,27 @@ class GuardedFd {
   [[nodiscard]] bool is_ours() const noexcept;
   /// As is_ours(), for wake-ups, which must be quick: makes no system call for a number that the preloaded
   /// object keeps open.
-  [[nodiscard]] bool can_wake() const noexcept { return kept_ ? valid() : is_ours(); }
+  [[nodiscard]] bool can_wake() const noexcept { return (kept_ && is_still_kept()) || is_ours(); }
   /// Closes it if it is still ours.
   void reset() noexcept;
 
  private:
+  [[nodiscard]] bool is_still_kept() const noexcept;
+
   UniqueFd fd_;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   bool kept_ = false;
 };
 
-/// Called when a GuardedFd begins (`ours` 1) and ends (0) to own a kept descriptor.
-using DescriptorKeeper = void (*)(int descriptor, int ours);
-/// Turns the checks on, for stock programs. `keeper` is null if there is no preloaded object. Call it before
-/// the first GuardedFd is made.
+/// Calls of the preloaded object; null if there is none.
+struct DescriptorKeeper {
+  /// Called when a GuardedFd begins (`ours` 1) and ends (0) to own a kept descriptor.
+  void (*keep)(int descriptor, int ours) = nullptr;
+  /// 0 once the program has put another file in the place of a kept descriptor. No system call.
+  int (*keeps)(int descriptor) = nullptr;
+};
+/// Turns the checks on, for stock programs. Call it before the first GuardedFd is made.
 void guard_descriptors(DescriptorKeeper keeper) noexcept;
 
 }  // namespace weft

@@ -147,3 +147,10 @@ WEFT_HOOK void weft_keep_descriptor(int descriptor, int kept) {
   }
   set(descriptor, kKept - 1);
 }
+
+/// For the engine: 0 once another file is in the place of a descriptor that it keeps. One load, because the
+/// engine asks before each wake-up.
+WEFT_HOOK int weft_keeps_descriptor(int descriptor) {
+  if (static_cast<unsigned>(descriptor) >= kDescriptors) return 0;
+  return channels[descriptor].load(std::memory_order_relaxed) == kKept ? 1 : 0;
+}

@@ -24,6 +24,11 @@ inline constexpr int32_t kKept = -1;
   return channels[descriptor].load(std::memory_order_relaxed) - 1;
 }
 
+/// True for a channel and for a descriptor that the engine keeps.
+[[nodiscard]] inline bool is_known(int descriptor) noexcept {
+  return channel_of(descriptor) != -1;
+}
+
 /// True if fstat() shows no file type, as for a channel's descriptor. A supposed channel with a file type was
 /// closed by a call that we do not hook, and the number means another file.
 template <class Stat>
@@ -45,7 +50,7 @@ void release_range(unsigned first, unsigned last) noexcept;
 /// The first kept descriptor from `first` to `last`; kDescriptors when there is none.
 [[nodiscard]] unsigned next_kept(unsigned first, unsigned last) noexcept;
 
-/// Forgets a channel that was closed by a call that we do not hook.
+/// Forgets a channel that was closed by a call that we do not hook, or a kept descriptor.
 void forget(int descriptor) noexcept;
 
 }  // namespace weft::preload

@@ -42,10 +42,16 @@ ssize_t write_command(int descriptor, int channel, const void* data, size_t byte
 }
 
 /// Call before dup2() and dup3() replace `to`. A failing call leaves `to` as it is, so the causes of failure
-/// are checked first.
+/// are checked first. A kept descriptor is forgotten before it is replaced, so that the engine sends no
+/// wake-up to the program's file.
 void replace(int from, int to, int flags) noexcept {
-  if (from == to || channel_of(to) < 0 || (flags & ~O_CLOEXEC) != 0) return;
-  if (next_fcntl.get()(from, F_GETFD) >= 0) static_cast<void>(release(to));
+  if (from == to || !is_known(to) || (flags & ~O_CLOEXEC) != 0) return;
+  if (next_fcntl.get()(from, F_GETFD) < 0) return;
+  if (channel_of(to) < 0) {
+    forget(to);
+  } else {
+    static_cast<void>(release(to));
+  }
 }
 
 /// Closes all descriptors from `first` to `last` except the engine's.

@@ -53,6 +53,11 @@ class HabitsTest(WeftCase):
         for habit in ("closefrom", "close_range", "close"):
             self.assertIn("untouched", self.goes_well(habit))
 
+    def test_a_number_that_the_program_gives_to_its_own_file_gets_no_wake_up(self):
+        """dup2() onto descriptors of the library, which the preloaded object sees and without it the check of each use finds."""
+        for preload in (True, False):
+            self.assertIn("untouched", self.goes_well("dup2", preload=preload))
+
     def test_and_so_it_is_where_nothing_sees_the_closing(self):
         """Without the preloaded object, by functions of libc and by bare system calls."""
         for habit in ("closefrom", "unseen"):

@@ -125,7 +125,10 @@ ProcessNode* ProcessNode::get() {
 
 Result<std::unique_ptr<ProcessNode>> ProcessNode::join(const Settings& settings) {
   // The preloaded object, if loaded, keeps the program from closing our descriptors.
-  guard_descriptors(reinterpret_cast<DescriptorKeeper>(dlsym(RTLD_DEFAULT, "weft_keep_descriptor")));
+  DescriptorKeeper keeper;
+  keeper.keep = reinterpret_cast<decltype(keeper.keep)>(dlsym(RTLD_DEFAULT, "weft_keep_descriptor"));
+  keeper.keeps = reinterpret_cast<decltype(keeper.keeps)>(dlsym(RTLD_DEFAULT, "weft_keeps_descriptor"));
+  guard_descriptors(keeper);
   log_setup(settings.name, explains() ? LogLevel::kInfo : LogLevel::kError, LogTime::kOfDay);
   std::vector<fabric::LinkEndpointConfig> endpoints;
   for (uint8_t nic = 0; nic < settings.adapters; ++nic) {

@@ -133,8 +133,8 @@ struct Endpoint {
     return move(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) && move(IBV_QPS_RTR, 0) &&
            move(IBV_QPS_RTS, IBV_QP_SQ_PSN) && (ah = verbs.create_ah(pd, &to)) != nullptr;
   }
-  /// One message from the end of the memory to its beginning.
-  bool send_to_self() {
+  /// Posts one message from the end of the memory to its beginning.
+  bool post() {
     std::strcpy(memory.data() + 128, "hello");
     ibv_sge into{reinterpret_cast<uintptr_t>(memory.data()), 128, mr->lkey};
     ibv_sge from{reinterpret_cast<uintptr_t>(memory.data() + 128), 6, mr->lkey};
@@ -149,8 +149,10 @@ struct Endpoint {
     send.wr.ud = {ah, qp->qp_num, 0x11};
     ibv_recv_wr* bad_receive = nullptr;
     ibv_send_wr* bad_send = nullptr;
-    if (ibv_post_recv(qp, &receive, &bad_receive) != 0 || ibv_post_send(qp, &send, &bad_send) != 0)
-      return false;
+    return ibv_post_recv(qp, &receive, &bad_receive) == 0 && ibv_post_send(qp, &send, &bad_send) == 0;
+  }
+  bool send_to_self() {
+    if (!post()) return false;
     int done = 0;
     const auto end = std::chrono::steady_clock::now() + 20s;
     for (ibv_wc entry{}; done < 2 && std::chrono::steady_clock::now() < end;) {
@@ -217,6 +219,37 @@ int with_descriptors_closed(Verbs& verbs, CloseAll close_all) {
 
 void close_one_by_one() {
   for (int number = 3; number < 1024; ++number) close(number);
+}
+
+/// The program puts a socket of its own, by dup2(), in the place of every descriptor that is not its own, and
+/// then uses its device. Nothing may arrive at the other end of the socket.
+int replaced(Verbs& verbs) {
+  Endpoint endpoint{verbs};
+  if (!endpoint.make()) return told("no endpoint");
+  if (!endpoint.send_to_self()) return wrong("a message to itself");
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return wrong("socketpair()");
+  int count = 0;
+  for (int number = 3; number < 100; ++number) {
+    if (number == ends[0] || number == ends[1] || fcntl(number, F_GETFD) < 0) continue;
+    if (dup2(ends[0], number) != number) return wrong("dup2()");
+    ++count;
+  }
+  if (count == 0) return wrong("no number of the library");
+  for (int round = 0; round < 12; ++round) {
+    static_cast<void>(endpoint.post());
+    std::this_thread::sleep_for(60ms);
+    char byte = 0;
+    if (recv(ends[1], &byte, 1, MSG_DONTWAIT) >= 0) return wrong("bytes that the program has not sent");
+    if (errno != EAGAIN) return wrong("own socket was closed");
+  }
+  for (int number = 3; number < 100; ++number)
+    if (number != ends[1] && fcntl(number, F_GETFD) >= 0) close(number);
+  char byte = 0;
+  if (recv(ends[1], &byte, 1, MSG_DONTWAIT) != 0) return wrong("a number that the program could not close");
+  std::printf("untouched\n");
+  std::fflush(stdout);
+  _exit(0);
 }
 
 /// The GUID of this process is what its own /sys says.
@@ -402,6 +435,7 @@ int main(int argc, char** argv) {
   if (habit == "closefrom") return with_descriptors_closed(verbs, [] { closefrom(3); });
   if (habit == "close_range") return with_descriptors_closed(verbs, [] { close_range(3, ~0U, 0); });
   if (habit == "close") return with_descriptors_closed(verbs, close_one_by_one);
+  if (habit == "dup2") return replaced(verbs);
   if (habit == "unseen") return with_descriptors_closed(verbs, [] { syscall(SYS_close_range, 3, ~0U, 0); });
   std::printf("unknown habit\n");
   return kWrong;

@@ -169,8 +169,8 @@ void ranges() {
   check(close_range(600, 602, 0) == 0 && fcntl(600, F_GETFD) < 0 && fcntl(602, F_GETFD) < 0,
         "close_range() closes both sides of a descriptor of the library");
   check(fcntl(601, F_GETFD) >= 0, "and leaves it");
-  keep(601, 0);
-  close(601);
+  check(dup2(-1, 601) < 0 && close(601) < 0, "so does a dup2() that fails");
+  check(dup2(STDIN_FILENO, 601) == 601 && close(601) == 0, "a dup2() makes its number the program's");
 }
 
 // ---- waiting --------------------

@@ -125,7 +125,7 @@ class TakenNumber {
 };
 
 TEST(GuardedFd, a_number_that_is_another_file_by_now_is_neither_ours_nor_closed) {
-  guard_descriptors(nullptr);
+  guard_descriptors({});
   GuardedFd fd(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)));
   EXPECT_TRUE(fd.is_ours());
   const TakenNumber taken(fd.get());
@@ -149,18 +149,46 @@ TEST(GuardedFd, what_it_owns_is_closed_once) {
 TEST(GuardedFd, the_keeper_hears_of_kept_ones_alone) {
   static int balance = 0;
   balance = 0;
-  guard_descriptors([](int /*descriptor*/, int ours) { balance += ours != 0 ? 1 : -1; });
+  guard_descriptors({.keep = [](int /*descriptor*/, int ours) { balance += ours != 0 ? 1 : -1; }});
   {
     const GuardedFd kept(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)));
     EXPECT_EQ(balance, 1);
     const GuardedFd given(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)), false);
     EXPECT_EQ(balance, 1);
   }
-  guard_descriptors(nullptr);
+  guard_descriptors({});
+}
+
+/// As the preloaded object, which hears of dup2().
+TEST(GuardedFd, wake_ups_end_when_the_keeper_keeps_the_number_no_more) {
+  static bool keeps = true;
+  keeps = true;
+  guard_descriptors({.keep = [](int, int) {}, .keeps = [](int) { return keeps ? 1 : 0; }});
+  GuardedFd fd(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)));
+  EXPECT_TRUE(fd.can_wake());
+  keeps = false;
+  EXPECT_TRUE(fd.can_wake()) << "the number is still the same file";
+  const TakenNumber taken(fd.get());
+  EXPECT_FALSE(fd.can_wake());
+  keeps = true;
+  EXPECT_TRUE(fd.can_wake()) << "the keeper is believed without a system call";
+  fd.reset();
+  EXPECT_FALSE(fd.can_wake());
+  EXPECT_TRUE(taken.is_untouched());
+  guard_descriptors({});
+}
+
+TEST(GuardedFd, a_keeper_that_cannot_be_asked_is_not_believed) {
+  guard_descriptors({.keep = [](int, int) {}});
+  GuardedFd fd(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)));
+  EXPECT_TRUE(fd.can_wake());
+  const TakenNumber taken(fd.get());
+  EXPECT_FALSE(fd.can_wake());
+  guard_descriptors({});
 }
 
 TEST(WakeUp, a_descriptor_that_was_taken_away_is_left_alone) {
-  guard_descriptors(nullptr);
+  guard_descriptors({});
   WakeUp wake;
   ASSERT_TRUE(wake.valid());
   wake.wake();

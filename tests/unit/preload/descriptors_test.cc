@@ -11,6 +11,7 @@
 #include "tests/unit/preload/fake_engine.h"
 
 extern "C" void weft_keep_descriptor(int descriptor, int kept);
+extern "C" int weft_keeps_descriptor(int descriptor);
 
 namespace weft::test {
 using namespace preload;
@@ -135,6 +136,25 @@ TEST_F(Descriptors, a_copy_of_a_kept_descriptor_belongs_to_the_program) {
   EXPECT_FALSE(is_kept(501));
   EXPECT_EQ(channel_of(501), -1);
   weft_keep_descriptor(500, 0);
+}
+
+TEST_F(Descriptors, a_kept_descriptor_that_was_replaced_is_kept_no_more) {
+  weft_keep_descriptor(500, 1);
+  EXPECT_TRUE(is_known(500));
+  EXPECT_EQ(weft_keeps_descriptor(500), 1);
+  EXPECT_EQ(weft_keeps_descriptor(501), 0);
+  EXPECT_FALSE(is_known(501));
+  EXPECT_EQ(weft_keeps_descriptor(-1), 0);
+  EXPECT_EQ(weft_keeps_descriptor(static_cast<int>(kDescriptors)), 0);
+  copied(3, 500);
+  EXPECT_EQ(weft_keeps_descriptor(500), 0);
+  weft_keep_descriptor(500, 1);
+  forget(500);
+  EXPECT_EQ(weft_keeps_descriptor(500), 0);
+  EXPECT_FALSE(is_kept(500)) << "the program may close it";
+  const int channel = open();
+  EXPECT_TRUE(is_known(channel));
+  EXPECT_EQ(weft_keeps_descriptor(channel), 0);
 }
 
 /// The engine is loaded when the program first uses RDMA. A program that never does closes files too, also in
