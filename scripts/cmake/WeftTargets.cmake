@@ -185,6 +185,7 @@ function(weft_tests FOLDER)
   add_dependencies(test_programs ${NAME})
   string(REPLACE "_" "/" LABEL ${FOLDER})
   add_test(NAME ${FOLDER} COMMAND ${NAME} --gtest_output=json:${CMAKE_BINARY_DIR}/records/${NAME}.json)
-  set_tests_properties(${FOLDER} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${FOLDER};${ARG_LABELS}"
+  # A core is two processors of CTest (tests/system/CMakeLists.txt).
+  set_tests_properties(${FOLDER} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${FOLDER};${ARG_LABELS}" PROCESSORS 2
     ENVIRONMENT "WEFT_BIN=${CMAKE_BINARY_DIR}/bin;WEFT_SOURCE=${CMAKE_SOURCE_DIR}")
 endfunction()
