@@ -1,8 +1,10 @@
 #include "base/shared_region.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,6 +46,9 @@ Result<SharedRegion> SharedRegion::adopt(UniqueFd fd, size_t bytes) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0) return errno_error("peer's shared memory is no memfd", errno);
   if ((seals & kSeals) != kSeals) return Error{"peer's shared memory is not sealed against a change of size"};
+  struct statfs system {};
+  if (fstatfs(fd.get(), &system) != 0) return errno_error("cannot look at peer's shared memory", errno);
+  if (system.f_type != TMPFS_MAGIC) return Error{"peer's shared memory has pages that may be missing"};
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return errno_error("cannot look at peer's shared memory", errno);
   if (info.st_size != static_cast<off_t>(bytes)) return Error{"peer's shared memory has the wrong size"};

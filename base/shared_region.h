@@ -1,6 +1,7 @@
 // base/shared_region.h -- memory shared by two processes: a sealed memfd. The seals fix its size for ever, so
 // that a peer cannot truncate it while we use it (SIGBUS). A descriptor that is no memfd is refused before it
-// is mapped, because a foreign file system could block us (decisions section 4). docs/shared_memory.md.
+// is mapped, because a foreign file system could block us (decisions section 4); so is a memfd of huge pages,
+// of which the machine may have none left when we touch one (SIGBUS). docs/shared_memory.md.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ class SharedRegion {
   /// A new region of zero bytes, rounded up to pages, sealed against shrinking, growing and further seals.
   /// `name` shows in /proc/PID/maps.
   static Result<SharedRegion> create(const char* name, size_t bytes);
-  /// Maps a descriptor a peer sent. Refused unless it is a memfd with those three seals and of exactly that
-  /// size.
+  /// Maps a descriptor a peer sent. Refused unless it is a memfd of ordinary pages with those three seals and
+  /// of exactly that size.
   static Result<SharedRegion> adopt(UniqueFd fd, size_t bytes);
 
   SharedRegion(SharedRegion&& other) noexcept;

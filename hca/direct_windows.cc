@@ -119,6 +119,7 @@ bool DirectWindows::settle() noexcept {
     }
     way->window = std::move(outcome.window);
     way->now = adapter::DirectPath::State::kOpen;
+    way->process = outcome.process;
     way->watched = outcome.watched;
     way->in_file = outcome.in_file;
     news = true;
@@ -221,10 +222,20 @@ void DirectWindows::answer(Instant now) {
     const auto same =
         std::find_if(joins_.begin(), joins_.end(), [&](const Join& join) { return join.peer == caller.lid; });
     if (same != joins_.end() && same->called && door_.lid().value() < caller.lid.value()) continue;
-    const bool full = joins_.size() + ways_count_ >= config_.windows_max;
+    const bool full = joins_.size() + ways_count_ >= config_.windows_max ||
+                      !has_room_for(fabric::peer_process(caller.socket.get()));
     if (full || !add_join(caller.lid, std::move(caller.socket), false, now)) continue;
     if (same != joins_.end()) joins_.erase(same);
   }
+}
+
+/// False for a process that has as many windows with this one as it may. The descriptors are this program's.
+bool DirectWindows::has_room_for(pid_t process) const noexcept {
+  if (process == 0) return true;
+  const auto count = std::count(processes_.begin(), processes_.end(), process) +
+                     std::count_if(joins_.begin(), joins_.end(),
+                                   [process](const Join& join) { return join.process == process; });
+  return static_cast<size_t>(count) < kWindowsPerPeerMax;
 }
 
 void DirectWindows::call(Lid peer, Instant now) {
@@ -242,6 +253,7 @@ void DirectWindows::call(Lid peer, Instant now) {
 }
 
 Status DirectWindows::add_join(Lid peer, UniqueFd socket, bool called, Instant now) {
+  const pid_t process = fabric::peer_process(socket.get());
   Result<std::unique_ptr<fabric::ProcessDevice>> made =
       fabric::ProcessDevice::create(std::move(socket),
                                     {.window_bytes = fabric::OwnWindow::bytes_for(config_.own),
@@ -253,6 +265,7 @@ Status DirectWindows::add_join(Lid peer, UniqueFd socket, bool called, Instant n
   if (!made) return made.error();
   std::list<Join> join(1);
   join.front().peer = peer;
+  join.front().process = process;
   join.front().called = called;
   join.front().until = now + kWindowJoinMax;
   join.front().device = made->get();
@@ -279,7 +292,9 @@ void DirectWindows::join(Instant now) {
       log(LogLevel::kInfo, "memory window to LID {}: {}", join.peer.value(), join.device->way());
       std::list<Outcome> made(1);
       made.front().peer = join.peer;
+      made.front().process = join.process;
       made.front().spare.emplace_back();
+      if (join.process != 0) processes_.push_back(join.process);
       made.front().watched = watch(*join.window);
       made.front().window = std::move(join.window);
       outcomes_.splice(outcomes_.end(), made);
@@ -321,19 +336,23 @@ void DirectWindows::refuse(Lid peer, const std::string& why) {
   outcomes_.emplace_back().peer = peer;
 }
 
-int DirectWindows::watch(const fabric::WindowEnd& window) {
+std::array<int, 2> DirectWindows::watch(const fabric::WindowEnd& window) {
   std::vector<pollfd> fds;
   window.wait_fds(fds);
-  if (fds.empty()) return -1;
+  std::array<int, 2> watched{-1, -1};
   epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {}};
-  return epoll_ctl(sleepers_.get(), EPOLL_CTL_ADD, fds[0].fd, &event) == 0 ? fds[0].fd : -1;
+  for (size_t i = 0; i < std::min(fds.size(), watched.size()); ++i)
+    if (epoll_ctl(sleepers_.get(), EPOLL_CTL_ADD, fds[i].fd, &event) == 0) watched.at(i) = fds[i].fd;
+  return watched;
 }
 
 void DirectWindows::unwatch(Way& way) noexcept {
-  if (way.watched < 0) return;
-  epoll_event none{};
-  static_cast<void>(epoll_ctl(sleepers_.get(), EPOLL_CTL_DEL, way.watched, &none));
-  way.watched = -1;
+  for (int& watched : way.watched) {
+    if (watched < 0) continue;
+    epoll_event none{};
+    static_cast<void>(epoll_ctl(sleepers_.get(), EPOLL_CTL_DEL, watched, &none));
+    watched = -1;
+  }
 }
 
 void DirectWindows::clear() noexcept {
@@ -350,6 +369,8 @@ void DirectWindows::clear() noexcept {
   for (Way& way : dead_) {
     unwatch(way);  // closing does not, while a child after fork() has the descriptor
     file_is_free |= way.in_file;
+    const auto process = std::find(processes_.begin(), processes_.end(), way.process);
+    if (way.process != 0 && process != processes_.end()) processes_.erase(process);
   }
   dead_.clear();
   if (file_is_free) file_->ended();

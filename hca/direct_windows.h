@@ -3,7 +3,9 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
+#include <array>
 #include <list>
 #include <memory>
 #include <string>
@@ -30,6 +32,8 @@ namespace weft::hca {
 inline constexpr Duration kWindowJoinMax = 1s;
 /// Windows of one process, those that its peers have opened included.
 inline constexpr size_t kWindowsMax = 4096;
+/// Of these, with one other process. Two need one, or a second while the first one ends.
+inline constexpr size_t kWindowsPerPeerMax = 16;
 
 struct DirectWindowsConfig {
   std::string directory;  // where the processes meet; empty: only in a file
@@ -88,9 +92,10 @@ class DirectWindows final : public adapter::DirectPaths {
     Lid peer{};
     State now = State::kJoining;
     uint32_t claims = 0;
-    bool arriving = false;  // arrived() has not given it yet
-    bool in_file = false;   // the window of `file_`
-    int watched = -1;       // its descriptor among the sleepers
+    bool arriving = false;               // arrived() has not given it yet
+    bool in_file = false;                // the window of `file_`
+    pid_t process = 0;                   // of the peer; 0: unknown, as in a file
+    std::array<int, 2> watched{-1, -1};  // its descriptors among the sleepers
     std::unique_ptr<fabric::WindowEnd> window;
 
     [[nodiscard]] State state() const noexcept override { return now; }
@@ -102,6 +107,7 @@ class DirectWindows final : public adapter::DirectPaths {
   /// A window that is being made.
   struct Join {
     Lid peer{};
+    pid_t process = 0;
     bool called = false;  // by this process
     Instant until{};
     std::unique_ptr<fabric::WindowEnd> window;
@@ -111,7 +117,8 @@ class DirectWindows final : public adapter::DirectPaths {
   struct Outcome {
     Lid peer{};
     std::unique_ptr<fabric::WindowEnd> window;  // null: refused
-    int watched = -1;
+    pid_t process = 0;
+    std::array<int, 2> watched{-1, -1};
     Ways spare;  // one, for a way that no queue pair has claimed
     bool in_file = false;
   };
@@ -134,7 +141,8 @@ class DirectWindows final : public adapter::DirectPaths {
   [[nodiscard]] Status add_join(Lid peer, UniqueFd socket, bool called, Instant now);
   void meet_in_file(Instant now);
   void refuse(Lid peer, const std::string& why);
-  [[nodiscard]] int watch(const fabric::WindowEnd& window);
+  [[nodiscard]] bool has_room_for(pid_t process) const noexcept;
+  [[nodiscard]] std::array<int, 2> watch(const fabric::WindowEnd& window);
   void unwatch(Way& way) noexcept;
   [[nodiscard]] bool obey() noexcept;
   [[nodiscard]] WindowOrderReply carry_out(const WindowOrder& order);
@@ -160,6 +168,7 @@ class DirectWindows final : public adapter::DirectPaths {
   Instant worked_at_ = Instant::min();
   std::vector<Lid> orders_;
   std::list<Join> joins_;
+  std::vector<pid_t> processes_;      // of the peers of all windows that were made and are not dead
   std::unique_ptr<FileWindow> file_;  // null without a file
   std::vector<FileOrder> file_orders_;
   std::list<Outcome> outcomes_;

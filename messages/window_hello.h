@@ -36,7 +36,8 @@ struct WindowHello {
   uint64_t probe_value = 0;
   uint64_t answer_address = 0;
 };
-inline constexpr uint64_t kWindowBytesMax = uint64_t{1} << 32;
+/// A receiver maps as much as a hello says, and pays for it: some twenty times what a program's windows have.
+inline constexpr uint64_t kWindowBytesMax = uint64_t{16} << 20;
 
 enum class WindowHelloFault : uint8_t { kNone, kLength, kMagic, kVersion, kReserved, kSize };
 /// `out` is set on kNone only. Window memory is 64 bytes to kWindowBytesMax, a multiple of 64.

@@ -61,17 +61,20 @@ class PeerProcess {
       : pid_(pid), fd_(UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)))) {}
   [[nodiscard]] bool known() const noexcept { return fd_.valid(); }
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  /// False once all its threads have ended, or the descriptor is not ours any more.
-  [[nodiscard]] bool lives() const noexcept { return fd_.is_ours() && !is_over(); }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// False once all its threads have ended, it has closed its end of `socket` (as when it executes another
+  /// program), or the descriptor is not ours any more.
+  [[nodiscard]] bool lives(int socket) const noexcept {
+    std::array<pollfd, 2> ends{{{fd_.get(), POLLIN, 0}, {socket, POLLRDHUP, 0}}};
+    return fd_.is_ours() && ::poll(ends.data(), ends.size(), 0) == 0;
+  }
   /// True once all its threads have ended, if the descriptor can still tell.
-  [[nodiscard]] bool ended() const noexcept { return fd_.is_ours() && is_over(); }
-
- private:
-  [[nodiscard]] bool is_over() const noexcept {
+  [[nodiscard]] bool ended() const noexcept {
     pollfd over{fd_.get(), POLLIN, 0};
-    return ::poll(&over, 1, 0) == 1;
+    return fd_.is_ours() && ::poll(&over, 1, 0) == 1;
   }
 
+ private:
   pid_t pid_ = 0;
   GuardedFd fd_;
 };
@@ -168,12 +171,15 @@ class TwoProcesses final : public ProcessDevice {
     if (state_ == PeerState::kJoining) take_hello();
     if (now >= check_at_ && state_ == PeerState::kUp) {
       check_at_ = now + kPeerCheck;
-      if (!socket_.is_ours() || !drain_packets(socket_.get())) leave("");
+      // The socket alone does not tell: a child of the peer may hold its other end.
+      if (!socket_.is_ours() || !drain_packets(socket_.get()) || process_.ended()) leave("");
     }
     return state_ == PeerState::kUp && pieces_ ? turn_pieces() : 0;
   }
   void wait_fds(std::vector<pollfd>& out) const override {
-    if (state_ != PeerState::kGone) out.push_back({socket_.get(), POLLIN | POLLRDHUP, 0});
+    if (state_ == PeerState::kGone) return;
+    out.push_back({socket_.get(), POLLIN | POLLRDHUP, 0});
+    if (process_.known()) out.push_back({process_.fd(), POLLIN, 0});
   }
   bool prepare_sleep() noexcept override {
     return done_.empty() && bell_.prepare_sleep() && (!pieces_ || pieces_->prepare_sleep());
@@ -254,7 +260,7 @@ class TwoProcesses final : public ProcessDevice {
   void copy_list() noexcept {
     size_t done = 0;
     CopyWay way = CopyWay::kGone;
-    if (now_ < alive_until_ || process_.lives()) {
+    if (now_ < alive_until_ || process_.lives(socket_.get())) {
       if (now_ >= alive_until_) alive_until_ = now_ + kPeerAliveFor;
       way = copy_between(process_.pid(), list_, statuses_, done);
     }

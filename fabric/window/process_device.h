@@ -15,7 +15,7 @@
 namespace weft::fabric {
 
 /// The device asks whether the peer lives if it last did so longer ago than this, by the times of poll().
-inline constexpr Duration kPeerAliveFor = 10ms;
+inline constexpr Duration kPeerAliveFor = 1ms;
 
 struct ProcessDeviceConfig {
   size_t window_bytes = 0;  // of the own window memory: a multiple of 64, at most kWindowBytesMax

@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kCallersWaiting = 128;
 constexpr int kCallersPerLook = 32;
+constexpr Duration kTakeAgain = 100ms;
 
 /// The inode of a socket file; 0 when there is none.
 [[nodiscard]] ino_t inode_of(const std::string& path) noexcept {
@@ -84,9 +85,15 @@ Result<UniqueFd> WindowDoor::call(Lid peer) const {
 }
 
 void WindowDoor::take_callers(Instant now) {
+  if (now < takes_again_) return;
+  takes_ = true;
   for (int taken = 0; taken < kCallersPerLook; ++taken) {
     UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) return;
+    if (!socket.valid()) {
+      takes_ = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED;
+      if (!takes_) takes_again_ = now + kTakeAgain;
+      return;
+    }
     if (silent_.size() == kSilentCallersMax || !peer_is_our_user(socket.get())) continue;
     silent_.push_back({std::move(socket), now + kCallerSilenceMax});
   }
@@ -120,12 +127,12 @@ void WindowDoor::look(Instant now, std::vector<WindowCaller>& out, std::vector<W
 }
 
 void WindowDoor::wait_fds(std::vector<pollfd>& out) const {
-  if (listener_.valid()) out.push_back({listener_.get(), POLLIN, 0});
+  if (listener_.valid() && takes_) out.push_back({listener_.get(), POLLIN, 0});
   for (const Silent& caller : silent_) out.push_back({caller.socket.get(), POLLIN, 0});
 }
 
 Instant WindowDoor::deadline() const noexcept {
-  Instant at = kNever;
+  Instant at = takes_ || !listener_.valid() ? kNever : takes_again_;
   for (const Silent& caller : silent_) at = std::min(at, caller.until);
   return at;
 }

@@ -67,8 +67,9 @@ class WindowDoor {
   /// Appends callers that have told their LID, and orders. With null, who orders is hung up on.
   void look(Instant now, std::vector<WindowCaller>& out, std::vector<WindowOrderCaller>* orders = nullptr);
 
+  /// Without the listener while no caller can be taken for want of descriptors: it would stay ready.
   void wait_fds(std::vector<pollfd>& out) const;
-  /// When a silent caller is hung up on.
+  /// When a silent caller is hung up on, or callers are taken again.
   [[nodiscard]] Instant deadline() const noexcept;
 
  private:
@@ -83,7 +84,9 @@ class WindowDoor {
   SubnetId subnet_{};
   Lid lid_{};
   GuardedFd listener_;
-  ino_t inode_ = 0;  // of the socket file
+  ino_t inode_ = 0;                       // of the socket file
+  Instant takes_again_ = Instant::min();  // later than now after a call that could not be taken
+  bool takes_ = true;
   std::vector<Silent> silent_;
 };
 

@@ -309,6 +309,39 @@ TEST(DirectLimits, a_process_takes_no_more_windows_than_it_may_have) {
   EXPECT_EQ(refused, 2U);
 }
 
+/// Under as many LIDs as it likes: what it takes are the descriptors of the called program.
+TEST(DirectLimits, one_other_process_gets_sixteen_windows_and_others_as_they_end) {
+  const TempDir dir;
+  ManualClock clock;
+  Owner called(hca::DirectWindowsConfig{.directory = dir.path() + "/direct"}, 3);
+  std::list<Owner> peers;  // all of this process
+  for (uint16_t lid = 5; lid < 23; ++lid) peers.emplace_back(dir.path() + "/direct", lid);
+  called.step(clock.now());
+  const auto claim = [&](Owner& peer) {
+    peer.step(clock.now());
+    DirectPath* path = peer.windows.claim(Lid(3));
+    for (int i = 0; i < 10; ++i) {
+      clock.advance(1ms);
+      peer.step(clock.now());
+      called.step(clock.now());
+    }
+    return path;
+  };
+  std::vector<DirectPath*> theirs;
+  std::vector<DirectPath*> ours;
+  for (Owner& peer : peers) {
+    theirs.push_back(claim(peer));
+    Lid lid{};
+    while (DirectPath* path = called.windows.arrived(lid)) ours.push_back(path);
+  }
+  ASSERT_EQ(ours.size(), hca::kWindowsPerPeerMax);
+  EXPECT_EQ(theirs[15]->state(), DirectPath::State::kOpen);
+  EXPECT_EQ(theirs[16]->state(), DirectPath::State::kRefused);
+  called.windows.release(*ours[0]);
+  called.step(clock.now());
+  EXPECT_EQ(claim(peers.back())->state(), DirectPath::State::kOpen) << "a place was given back";
+}
+
 TEST(DirectLimits, a_process_claims_no_more_windows_than_it_may_have) {
   const TempDir dir;
   ManualClock clock;

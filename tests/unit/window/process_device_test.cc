@@ -1,7 +1,9 @@
 // A window between two processes: a forked child as the peer, which is killed or stopped in the middle.
 #include "fabric/window/process_device.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -373,6 +375,88 @@ TEST(ProcessNumbers, another_process_with_the_number_of_the_peer_is_not_touched)
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   GTEST_SKIP() << "other processes took the number each time";
+}
+
+// ---- the end of a peer whose number lives on
+
+/// Two ends in one process.
+struct TwoEnds {
+  TwoEnds() {
+    std::array<int, 2> sockets{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets.data()), 0);
+    ours = std::move(ProcessDevice::create(UniqueFd(sockets[0]), device_config(), random).value());
+    theirs = std::move(ProcessDevice::create(UniqueFd(sockets[1]), device_config(), random).value());
+    ours->poll(clock.now());
+    theirs->poll(clock.now());
+    EXPECT_FALSE(ours->in_pieces()) << ours->way();
+  }
+  DmaStatus write(uint64_t& to) {
+    uint64_t word = 0x2222;
+    EXPECT_TRUE(ours->post({DmaKind::kWrite, DmaSpace::kMemory, reinterpret_cast<uint64_t>(&to),
+                            reinterpret_cast<std::byte*>(&word), sizeof word, 1}));
+    ours->flush();
+    std::array<DmaCompletion, 1> done;
+    EXPECT_EQ(ours->completions(done), 1U);
+    return done[0].status;
+  }
+  ManualClock clock;
+  SeededRandom random{1};
+  std::unique_ptr<ProcessDevice> ours;
+  std::unique_ptr<ProcessDevice> theirs;
+};
+
+/// Its socket closes, its number stays: as a process that executes another program.
+TEST(PeerExec, the_memory_of_the_next_program_is_not_written) {
+  TwoEnds ends;
+  uint64_t word = 0x1111;
+  EXPECT_EQ(ends.write(word), DmaStatus::kGood);
+  ends.theirs.reset();
+  word = 0x1111;
+  ends.clock.advance(kPeerAliveFor);
+  ends.ours->poll(ends.clock.now());
+  EXPECT_EQ(ends.write(word), DmaStatus::kPeerGone);
+  EXPECT_EQ(word, 0x1111U);
+  EXPECT_EQ(ends.ours->peer(), PeerState::kGone);
+}
+
+/// A child of the peer holds the socket, and the peer is killed.
+TEST(PeerChild, the_end_of_the_peer_is_seen_beside_its_child) {
+  const TempDir dir;
+  UniqueFd listener = std::move(listen_unix(dir.path() + "/window.sock", 1).value());
+  ManualClock clock;
+  SeededRandom random(1);
+  std::array<int, 2> children{};
+  ASSERT_EQ(pipe2(children.data(), O_CLOEXEC), 0);
+  const pid_t peer = fork();
+  if (peer == 0) {
+    auto device = ProcessDevice::create(std::move(connect_unix(dir.path() + "/window.sock").value()),
+                                        device_config(), random);
+    const pid_t child = fork();
+    if (child != 0 && write(children[1], &child, sizeof child) != sizeof child) _exit(1);
+    pause();
+    _exit(device.ok() ? 0 : 1);
+  }
+  UniqueFd socket;
+  while (!socket.valid())
+    socket.reset(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  auto device = std::move(ProcessDevice::create(std::move(socket), device_config(), random).value());
+  while (device->peer() == PeerState::kJoining) device->poll(clock.now());
+  pid_t child = 0;
+  ASSERT_EQ(read(children[0], &child, sizeof child), ssize_t{sizeof child});
+  std::vector<pollfd> fds;
+  device->wait_fds(fds);
+  ASSERT_EQ(fds.size(), 2U);
+  EXPECT_EQ(poll(fds.data(), fds.size(), 0), 0);
+  kill(peer, SIGKILL);
+  waitpid(peer, nullptr, 0);
+  EXPECT_EQ(poll(fds.data(), fds.size(), 10'000), 1) << "a sleeper is woken";
+  clock.advance(1s);
+  device->poll(clock.now());
+  EXPECT_EQ(device->peer(), PeerState::kGone);
+  EXPECT_TRUE(device->peer_ended());
+  kill(child, SIGKILL);
+  close(children[0]);
+  close(children[1]);
 }
 
 // ---- copies

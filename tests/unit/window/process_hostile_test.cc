@@ -1,4 +1,5 @@
 // Hostile peers of a window between processes, which speak the handshake and the ring of pieces by hand.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -74,6 +75,25 @@ TEST_F(HostileProcess, memory_that_is_not_sealed_is_refused) {
   const UniqueFd open(memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(ftruncate(open.get(), static_cast<off_t>(SharedRegion::rounded(region_size()))), 0);
   refuse(encode_window_hello(hello()), std::array{open.get()});
+}
+TEST_F(HostileProcess, memory_of_huge_pages_is_refused) {
+  const UniqueFd huge(memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!huge.valid()) GTEST_SKIP() << "this kernel has no huge pages";
+  constexpr off_t kHuge = off_t{2} << 20;
+  ASSERT_EQ(ftruncate(huge.get(), kHuge), 0);
+  ASSERT_EQ(fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  WindowHello large = hello();
+  while (SharedRegion::rounded((4096 + large.window_bytes + 127) / 128 * 128 + kPieceRingBytes) < kHuge)
+    large.window_bytes += 4096;
+  refuse(encode_window_hello(large), std::array{huge.get()});
+  EXPECT_EQ(device->fault(), "peer's shared memory has pages that may be missing");
+}
+TEST_F(HostileProcess, a_window_larger_than_any_honest_one_is_refused) {
+  WindowHello large = hello();
+  large.window_bytes = kWindowBytesMax + 64;
+  const SharedRegion memory_for_it = std::move(SharedRegion::create("hostile", 4096).value());
+  refuse(encode_window_hello(large), std::array{memory_for_it.fd()});
+  EXPECT_EQ(device->fault(), "the other process sent no hello of a memory window of this version");
 }
 TEST_F(HostileProcess, each_wrong_field_of_a_hello_is_refused) {
   const auto good = encode_window_hello(hello());

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,6 +152,32 @@ TEST_F(Doors, an_order_of_faults_is_handed_over_or_hung_up_on) {
   ASSERT_TRUE(send_packet(other.get(), encode_window_order(order), {}));
   EXPECT_TRUE(look(nine).empty());
   EXPECT_TRUE(peer_hung_up(other.get())) << "nobody here takes orders";
+}
+
+/// While the program has no free descriptor, a caller that waits would keep the sleeper awake.
+TEST_F(Doors, a_caller_that_cannot_be_taken_waits_for_the_next_look) {
+  ASSERT_TRUE(seven.open(SubnetId(0), Lid(7)).ok());
+  ASSERT_TRUE(nine.open(SubnetId(0), Lid(9)).ok());
+  const Result<UniqueFd> called = seven.call(Lid(9));
+  ASSERT_TRUE(called.ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(called.value().get());
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_TRUE(look(nine).empty());
+  std::vector<pollfd> fds;
+  nine.wait_fds(fds);
+  EXPECT_TRUE(fds.empty());
+  EXPECT_EQ(nine.deadline(), clock.now() + 100ms);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(look(nine).empty());
+  clock.advance(100ms);
+  EXPECT_EQ(look(nine).size(), 1U);
+  nine.wait_fds(fds);
+  EXPECT_EQ(fds.size(), 1U);
+  EXPECT_EQ(nine.deadline(), kNever);
 }
 
 TEST_F(Doors, a_crowd_of_silent_callers_does_not_grow) {
