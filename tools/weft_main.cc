@@ -86,6 +86,10 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt"))
+    return weft::tools::failure("", "this processor has no SSE 4.2 and POPCNT (x86-64-v2), which Weft uses");
+#endif
   weft::occupy_standard_descriptors();
   try {
     weft::tools::ignore_file_size_signal();

@@ -11,8 +11,9 @@ if(PROGRAMS)
 endif()
 set(FOLDERS base messages fabric control management adapter session hca rdma_cm tca node host_driver iou_driver sim)
 # Installed headers include each other as <weft/FOLDER/...>, as their users do, so that a user may have folders of the same names.
-install(CODE "set(WEFT_FOLDERS ${FOLDERS})\nset(WEFT_SOURCE ${CMAKE_SOURCE_DIR})\nset(WEFT_HEADERS ${CMAKE_BINARY_DIR}/installed_headers)"
-  COMPONENT dev)
+install(CODE "set(WEFT_FOLDERS ${FOLDERS})
+  set(WEFT_SOURCE [=[${CMAKE_SOURCE_DIR}]=])
+  set(WEFT_HEADERS [=[${CMAKE_BINARY_DIR}/installed_headers]=])" COMPONENT dev)
 install(SCRIPT ${CMAKE_SOURCE_DIR}/scripts/cmake/InstalledHeaders.cmake COMPONENT dev)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/installed_headers/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft COMPONENT dev)
 # The archives in link order: users before the libraries that they use.

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from stock import as_user, reachable_build, NOBODY, ROOT
+from stock import as_user, needs_build, reachable_build, NOBODY, ROOT
 
 INSTALLED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the distribution's: another one in PATH has no pyverbs
@@ -195,6 +195,7 @@ def main():
     parser.add_argument("--newest", nargs="?", type=pathlib.Path, const=True, metavar="DIR", help="rdma-core's newest source")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="build directory")
     options = parser.parse_args()
+    needs_build(options.build)
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-pyverbs-"))
     scratch.chmod(0o755)
     weft = reachable_build(options.build.resolve(), scratch)
@@ -202,6 +203,10 @@ def main():
         tests = newest_tests(scratch, None if options.newest is True else options.newest)
     else:
         tests = installed_tests(scratch)
+    known = [name.removeprefix("test_") for name in tests.names()]
+    if unknown := [name for name in options.names if name not in known]:
+        shutil.rmtree(scratch, ignore_errors=True)
+        sys.exit(f"pyverbs: no file is called {', '.join(unknown)}; there are {', '.join(known)}")
     every = []
     for name in tests.names():
         if options.names and name.removeprefix("test_") not in options.names:

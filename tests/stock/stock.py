@@ -69,11 +69,15 @@ def as_user(command):
     return [*kill_runs.as_user(NOBODY), *command] if os.geteuid() == 0 else command
 
 
+def needs_build(build):
+    if not (build / "bin" / "weft").exists():
+        sys.exit(f"stock: {build}/bin/weft is missing; build it first (scripts/test)")
+
+
 def reachable_build(build, scratch):
     """The build where the user may read it: it is installed elsewhere if the way to it is closed."""
+    needs_build(build)
     weft = build / "bin" / "weft"
-    if not weft.exists():
-        sys.exit(f"stock: {weft} is missing; build it first (scripts/test)")
     if subprocess.run(as_user(["test", "-x", str(weft)])).returncode == 0:
         return weft
     prefix = scratch / "installed"
@@ -508,6 +512,7 @@ def main():
 
 def supervised(work):
     """The exit status of work(scratch directory), which nothing that it starts outlives; nor the directory, if it is ended."""
+    needs_build(options.build)
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
     scratch.chmod(0o755)
     status = warden.supervise(lambda: work(scratch))

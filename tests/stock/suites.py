@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -25,6 +26,8 @@ import warden
 from known_suites import limits_of
 from stock import NOBODY, ROOT, as_user, reachable_build
 
+# Sources and builds: kept, and readable for `nobody`, whom a suite runs as.
+DEFAULT_WORK = pathlib.Path(os.environ.get("TMPDIR", "/var/tmp")) / f"weft-suites-{os.geteuid()}"
 PROVIDERS = ("verbs", "verbs;ofi_rxm")
 RANKS = (2, 4)
 DEVICE = "weft0:1"
@@ -326,10 +329,19 @@ def report(name, outcomes, limits):
     return unlisted
 
 
+def own_directory(path):
+    """`path`, made if it is missing. Sources in it are built with the caller's rights: no other user may have put them there."""
+    path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        sys.exit(f"suites: {path} is not a directory of this user that others cannot change; name another one: --work DIR")
+    return path.resolve()
+
+
 def work_on(options):
     function, package, build_packages = SUITES[options.suite]
-    work = (options.work or pathlib.Path(os.environ.get("TMPDIR", "/var/tmp")) / "weft-suites").resolve() / options.suite
-    work.mkdir(parents=True, exist_ok=True)
+    work = own_directory(options.work or DEFAULT_WORK) / options.suite
+    work.mkdir(exist_ok=True)
     install(build_packages)
     scratch = work / "weft"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -351,7 +363,7 @@ def main():
     parser.add_argument("suite", choices=sorted(SUITES))
     parser.add_argument("words", nargs="*", metavar="WORD", help="of fabtests: sets of tests, such as quick")
     parser.add_argument("--source", type=pathlib.Path, metavar="DIR", help="an unpacked source package")
-    parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help="where sources and builds stay (/var/tmp/weft-suites)")
+    parser.add_argument("--work", type=pathlib.Path, metavar="DIR", help=f"where sources and builds stay ({DEFAULT_WORK})")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="compilers at once (2)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="Weft's build directory")
     options = parser.parse_intermixed_args()

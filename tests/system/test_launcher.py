@@ -93,7 +93,7 @@ class LauncherTest(WeftCase):
         for words in (["status"], ["stat"], ["traffic"], ["exec", "h1", "true"], ["capture", "h1", "-o", "x"]):
             code, text, errors = self.weft(words[0], "--fabric", "t", *words[1:])
             self.assertEqual((code, text), (1, ""), words)
-            self.assertEqual(errors, f"weft {words[0]}: fabric 't' is not running; start it with weft up FILE\n")
+            self.assertEqual(errors, f"weft {words[0]}: fabric 't' is not running in {self.state}; start it with weft up FILE\n")
         code, text, _ = self.weft("status", "--fabric", "t", "--json")
         ended = json.loads(text)
         self.assertEqual((code, ended["running"], ended["launcher"]), (1, False, 0))

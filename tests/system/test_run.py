@@ -332,6 +332,16 @@ class RunTest(WeftCase):
         self.assertEqual(code, 125)
         self.assertIn("use 1 to 64 letters", err)
 
+    def test_a_path_that_no_loader_takes_is_told(self):
+        """LD_PRELOAD is cut at spaces: programs would run without the preloaded object, and find no device."""
+        place = self.path / "my projects"
+        shutil.copytree(harness.BIN.parent / "lib" / "weft", place / "lib" / "weft", symlinks=True)
+        (place / "bin").mkdir()
+        shutil.copy(harness.BIN / "weft", place / "bin")
+        done = subprocess.run([place / "bin" / "weft", "run", "--", "true"], capture_output=True, text=True, env=self.environment)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn(f"takes no libraries from a path with a space, ':' or ';': move or install Weft, which is in {place}", done.stderr)
+
     def test_a_client_waits_for_its_server(self):
         if shutil.which("ibv_rc_pingpong") is None:
             self.skipTest("ibverbs-utils is not installed")

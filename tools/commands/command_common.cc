@@ -15,7 +15,8 @@ Result<StateDir> chosen_fabric(const std::string& name, Among among) {
   if (!name.empty()) {
     Result<StateDir> dir = StateDir::open(name);
     if (dir.ok() && among == Among::kRunning && !dir.value().locked())
-      return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", name)};
+      return Error{fmt::format("fabric '{}' is not running in {}; start it with weft up FILE", name,
+                               state_directory_base())};
     return dir;
   }
   Result<SeenFabrics> seen = SeenFabrics::look();

@@ -301,7 +301,8 @@ int command_status(const Arguments& arguments) {
   } else if (up) {
     print_status(dir.value(), record, status, all);
   } else {
-    return failure("status", fmt::format("fabric '{}' is not running; start it with weft up FILE", fabric));
+    return failure("status", fmt::format("fabric '{}' is not running in {}; start it with weft up FILE",
+                                         fabric, state_directory_base()));
   }
   const bool good = up && record.ready &&
                     std::all_of(nodes.begin(), nodes.end(), [](const NodeStatus& n) { return n.info.ready; });

@@ -53,6 +53,12 @@ Result<ProgramLibraries> find_libraries() {
   for (const char* libdir : {"lib", WEFT_LIBDIR}) {
     const fs::path at = beside / libdir / "weft";
     if (access((at / "verbs/libibverbs.so.1").c_str(), R_OK) != 0) continue;
+    if (at.string().find_first_of(" :;\t\n") != std::string::npos) {
+      return Error{
+          fmt::format("the loader of programs takes no libraries from a path with a space, ':' or ';': "
+                      "move or install Weft, which is in {}",
+                      beside.string())};
+    }
     const fs::path preload = at / "libweft_preload.so";
     const fs::path share = beside / "share" / "weft";
     return ProgramLibraries{at / "verbs", access(preload.c_str(), R_OK) == 0 ? preload.string() : "",

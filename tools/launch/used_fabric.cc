@@ -161,7 +161,8 @@ int keep_fabric(const Plan& plan, DaemonReport& report) {
 /// Starts the fabric. `note` is set to a text for the user, or stays empty.
 Status start_fabric(const Plan& plan, std::string& note) {
   if (!plan.topology.has_value())
-    return Error{fmt::format("fabric '{}' is not running; start it with weft up FILE", plan.fabric)};
+    return Error{fmt::format("fabric '{}' is not running in {}; start it with weft up FILE", plan.fabric,
+                             state_directory_base())};
   DaemonReport report;
   Result<bool> forked = start_daemon(report);
   if (!forked.ok()) return forked.error();
