@@ -58,7 +58,11 @@ struct DirectQp final : ServiceState {
   uint32_t expected = 0;    // number of the next message; all before it are executed
   uint64_t filled = 0;      // bytes of the expected message that have come
   bool in_message = false;  // `packet` is the message in progress
-  bool pausing = false;     // RNR: what comes is dropped until `expected` comes again
+  // What the first record of the message in progress said, without kRecordLast.
+  WindowRecordKind kind{};
+  uint8_t flags = 0;
+  uint32_t total = 0;
+  bool pausing = false;  // RNR: what comes is dropped until `expected` comes again
   RxPacket packet;
   KnownRange sink;                               // range into which a Send went last
   ResponderFault fault = ResponderFault::kNone;  // refusal that waits until earlier reads are answered
