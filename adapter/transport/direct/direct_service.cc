@@ -168,6 +168,7 @@ void DirectService::leave(QueuePair& qp) noexcept {
   found_id_ = 0;
   std::erase(peer.qps, &qp);
   std::erase(peer.waiting, &qp);
+  if (peer.taken_back != 0) review_rights(peer);
   qp.kept.reset();
   qp.row = &kRcRow;
   qp.service = reliable_;
@@ -231,7 +232,20 @@ bool DirectService::has_work(const QueuePair& qp) const noexcept {
 void DirectService::modified(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   direct.owes_ready = true;
+  const uint8_t grants = responder_.grants_of(qp);
+  direct.granted |= grants;
+  const auto taken_back = static_cast<uint8_t>(direct.granted & ~grants);
+  if (std::exchange(direct.taken_back, taken_back) != taken_back) review_rights(*direct.peer);
   engine_.schedule.want_send(qp);
+}
+
+/// A right that a QP takes back ends at once: the table shows no key with it any more, and the checks of the
+/// responder decide on each request.
+void DirectService::review_rights(DirectPeer& peer) noexcept {
+  uint8_t taken_back = 0;
+  for (const QueuePair* qp : peer.qps) taken_back |= direct_of(*qp).taken_back;
+  const uint8_t before = std::exchange(peer.taken_back, taken_back);
+  if ((taken_back & ~before) != 0) keys_.withdraw_all(peer);
 }
 
 uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {

@@ -67,6 +67,7 @@ class DirectService final : public Service, public DirectPeers {
   void admit(DirectPath& path, Lid lid) noexcept;
   void enter(QueuePair& qp, DirectPeer& peer);
   void leave(QueuePair& qp) noexcept;
+  void review_rights(DirectPeer& peer) noexcept;
   void add(std::unique_ptr<DirectPeer> peer);
   void drop(DirectPeer& peer) noexcept;
   /// The window of this peer gets a turn in the next turn of the adapter.
