@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "adapter/several_nics.h"
 #include "adapter/transport/packet_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 
@@ -188,7 +189,13 @@ void DirectService::drop(DirectPeer& peer) noexcept {
 /// The caller drops the peer if this was its last QP.
 void DirectService::to_switch(QueuePair& qp) noexcept {
   leave(qp);
+  ask_for_ways(qp);
   engine_.schedule.want_send(qp);
+}
+
+/// Of a QP that has gone to the switch after it went to RTS, where RC over cells would have asked.
+void DirectService::ask_for_ways(QueuePair& qp) noexcept {
+  if (qp.ways != nullptr && qp.abilities().finish_send) engine_.several_nics->ways.begin(qp);
 }
 
 void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
@@ -555,6 +562,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
     // The peer's QP is one of its next window, or uses a switch.
     leave(qp);
     offer(qp);
+    ask_for_ways(qp);  // unless there is another window
     engine_.schedule.want_send(qp);
   }
   if (peer.unused()) drop(peer);

@@ -90,6 +90,7 @@ class DirectService final : public Service, public DirectPeers {
   void end(DirectPeer& peer) noexcept;
   void answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept;
   void to_switch(QueuePair& qp) noexcept;
+  void ask_for_ways(QueuePair& qp) noexcept;
   [[nodiscard]] QueuePair* find(uint64_t cookie) noexcept;
 
   Engine& engine_;
