@@ -525,10 +525,6 @@ void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
     fail(qp, place, {Reason::kWindowFailed});
 }
 
-void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
-  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
-}
-
 /// Fails the oldest request that needs its peer. Requests before it that need none are executed first. One
 /// that has not started may have a fault of its own, and then its peer is not the cause.
 void DirectRequester::fail_waiting(QueuePair& qp, const SendFault& fault) noexcept {

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "adapter/queues/qp_lifecycle.h"
 #include "adapter/several_nics.h"
 #include "adapter/transport/packet_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
@@ -46,6 +47,7 @@ const ServiceRow kRcDirectRow{.type = QpType::kRc,
                               .send_window = kPacketWindow,
                               .acknowledged = true,
                               .connected = true,
+                              .by_window = true,
                               .make = make_service<DirectService>};
 
 DirectService::DirectService(Engine& engine, CellWriter& writer)
@@ -189,12 +191,14 @@ void DirectService::drop(DirectPeer& peer) noexcept {
 /// The caller drops the peer if this was its last QP.
 void DirectService::to_switch(QueuePair& qp) noexcept {
   leave(qp);
-  ask_for_ways(qp);
+  use_port(qp);
   engine_.schedule.want_send(qp);
 }
 
-/// Of a QP that has gone to the switch after it went to RTS, where RC over cells would have asked.
-void DirectService::ask_for_ways(QueuePair& qp) noexcept {
+/// A QP has left for RC over cells. It catches up on what one over cells has done since RTR: an expired port
+/// gets its time once more, and at RTS a QP asks for its other ways.
+void DirectService::use_port(QueuePair& qp) noexcept {
+  if (engine_.port_of(qp).expired()) watch_port(engine_, qp);
   if (qp.ways != nullptr && qp.abilities().finish_send) engine_.several_nics->ways.begin(qp);
 }
 
@@ -562,7 +566,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
     // The peer's QP is one of its next window, or uses a switch.
     leave(qp);
     offer(qp);
-    ask_for_ways(qp);  // unless there is another window
+    if (qp.row != &kRcDirectRow) use_port(qp);
     engine_.schedule.want_send(qp);
   }
   if (peer.unused()) drop(peer);
