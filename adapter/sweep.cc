@@ -75,7 +75,7 @@ void Sweep::renew(QueuePair& qp) noexcept {
 }
 
 void Sweep::expire(QueuePair& qp) noexcept {
-  if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops) return;
+  if (!qp.acknowledged() || !qp.abilities().receive || qp.path.loops || qp.row->by_window) return;
   qp.service->fail_oldest(qp, {Reason::kPortDown});
   fail_qp(engine_, qp, Reason::kPortDown);
 }

@@ -43,6 +43,7 @@ struct ServiceRow {
   uint32_t receive_window = 0;
   bool acknowledged = false;  // a request ends with its answer; if false, when it has left
   bool connected = false;     // a QP has one peer; if false, each request names its destination
+  bool by_window = false;     // its requests pass no port
   bool has_send_queue = true;
   bool has_recv_queue = true;
   bool names_srq = false;         // each request names a shared receive queue of its peer

@@ -61,6 +61,11 @@ uint32_t FaultyDevice::completions(std::span<DmaCompletion> out) noexcept {
   return static_cast<uint32_t>(count) + device_.completions(out.subspan(count));
 }
 
+bool FaultyDevice::has_failed(uint64_t mask, uint64_t bits) const noexcept {
+  return std::any_of(ended_.begin(), ended_.end(),
+                     [=](const DmaCompletion& done) { return (done.token & mask) == bits; });
+}
+
 void FaultyDevice::abandon(uint64_t mask, uint64_t bits) noexcept {
   std::erase_if(held_, [&](const Held& held) {
     if ((held.request.token & mask) != bits) return false;

@@ -33,6 +33,9 @@ class FaultyDevice final : public DmaDevice {
     return faults_ != nullptr && faults_->cuts_both_ways(now_);
   }
 
+  /// A request with this token has ended without its data, and completions() has not given it.
+  [[nodiscard]] bool has_failed(uint64_t mask, uint64_t bits) const noexcept;
+
   [[nodiscard]] PeerState peer() const noexcept override { return device_.peer(); }
   [[nodiscard]] bool peer_ended() const noexcept override { return device_.peer_ended(); }
   [[nodiscard]] DeviceLimits limits() const noexcept override { return device_.limits(); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "fabric/window/window_words.h"
 
@@ -27,7 +28,8 @@ std::string_view name_of(TableCheck check) noexcept {
   return "unknown";
 }
 
-PeerTable::PeerTable(DmaDevice& device, uint64_t token) : device_(&device), token_(token) {}
+PeerTable::PeerTable(DmaDevice& device, uint64_t token, uint64_t entries_max)
+    : device_(&device), token_(token), entries_max_(entries_max) {}
 
 void PeerTable::poll(Instant now) noexcept {
   if (under_way_ || now < retry_at_ || device_->peer() != PeerState::kUp) return;
@@ -80,6 +82,7 @@ bool PeerTable::begin_use() noexcept {
     step_ = Step::kInUse;
   }
   stale_ = is_changed();  // then poll() leaves first: the owner waits for that
+  copy_used_ |= !stale_;
   return !stale_;
 }
 
@@ -199,8 +202,8 @@ void PeerTable::give_up(const PeerTableFault& fault) noexcept {
 }
 
 void PeerTable::take_anchor(Instant now) noexcept {
-  const AnchorFault fault =
-      decode_anchor(record_, anchor_at_, device_->limits().peer_window_bytes, incoming_);
+  AnchorFault fault = decode_anchor(record_, anchor_at_, device_->limits().peer_window_bytes, incoming_);
+  if (fault == AnchorFault::kNone && incoming_.entries() > entries_max_) fault = AnchorFault::kTable;
   if (fault != AnchorFault::kNone) {
     wrong({.anchor = fault}, now);
     return;
@@ -246,6 +249,7 @@ void PeerTable::take_generation(Instant now) noexcept {
     return;
   }
   if (generation == anchor_.generation) {
+    copy_used_ |= step_ == Step::kConfirmUse;
     step_ = step_ == Step::kConfirmUse ? Step::kInUse : Step::kReady;
     return;
   }
@@ -255,6 +259,7 @@ void PeerTable::take_generation(Instant now) noexcept {
     return;
   }
   step_ = Step::kReadAnchor;
+  if (!copy_used_) retry_at_ = copied_at_ + kTableRetry;
 }
 
 void PeerTable::take_table(Instant now) noexcept {
@@ -278,7 +283,8 @@ void PeerTable::take_table(Instant now) noexcept {
   wrong_since_ = kNever;
   anchor_ = incoming_;
   entries_.swap(incoming_entries_);
-  has_copy_ = true;
+  if (std::exchange(has_copy_, true)) copied_at_ = now;  // the first one is for no use
+  copy_used_ = false;
   step_ = Step::kReady;
 }
 

@@ -13,7 +13,7 @@
 
 namespace weft::fabric {
 
-/// Time between two attempts to copy what the owner is changing.
+/// Time between two attempts to copy what the owner is changing, and after a copy that has come to no use.
 inline constexpr Duration kTableRetry = 100us;
 /// A record or table that stays wrong for this long is the peer's fault: its owner writes one within
 /// microseconds.
@@ -43,7 +43,8 @@ struct PeerTableFault {
 /// complete(). `device` outlives this.
 class PeerTable {
  public:
-  PeerTable(DmaDevice& device, uint64_t token);
+  /// `entries_max`: a larger table is refused, because a copy takes time in proportion to it.
+  PeerTable(DmaDevice& device, uint64_t token, uint64_t entries_max = kTableEntriesMax);
   /// Later requests go to this device, which gives back the completions of earlier ones, too.
   void use(DmaDevice& device) noexcept {
     device_ = &device;
@@ -53,8 +54,9 @@ class PeerTable {
   /// Starts the next step, if none is under way and one is due.
   void poll(Instant now) noexcept;
   void complete(DmaStatus status, Instant now) noexcept;
-  /// A notification has come: the table may have changed.
-  void look() noexcept { stale_ = true; }
+  /// A notification has come: the table may have changed. A copy that was not used stays, because a use finds
+  /// the change by itself.
+  void look() noexcept { stale_ |= copy_used_; }
   [[nodiscard]] Instant deadline() const noexcept;
 
   /// A copy of anchor record and table exists. anchor() and entries() are valid from then on.
@@ -124,15 +126,18 @@ class PeerTable {
 
   DmaDevice* device_;
   uint64_t token_;
+  uint64_t entries_max_;
   std::span<std::byte> mapped_;  // the peer's window memory, if this side may load and store there itself
   Step step_ = Step::kFindAnchor;
   bool under_way_ = false;
   bool has_copy_ = false;
   bool stale_ = false;   // look at the generation before any further access
   bool wanted_ = false;  // an access waits
+  bool copy_used_ = false;
   uint32_t held_ = 0;
   uint32_t dma_failures_ = 0;  // in a row
   Instant retry_at_ = Instant::min();
+  Instant copied_at_ = Instant::min();
   Instant wrong_since_ = kNever;
   uint64_t anchor_at_ = 0;  // of the first record that was good, then for ever
   WindowAnchor anchor_;

@@ -17,7 +17,13 @@ constexpr uint64_t kCookieMask = (uint64_t{1} << kTokenChannelShift) - 1;
 constexpr uint8_t kTableChannel = 1;
 constexpr uint8_t kFifoChannel = 2;
 constexpr uint8_t kAccessChannel = 3;
+/// Of a token: channel, and the part of the cookie that names a QP.
+constexpr uint64_t kHighMask = ~uint64_t{UINT32_MAX};
 constexpr int kDrainsPerTurn = 64;  // a turn is bounded, whatever the device completes
+
+[[nodiscard]] uint64_t accesses_of(uint32_t high) noexcept {
+  return uint64_t{kAccessChannel} << kTokenChannelShift | (uint64_t{high} << 32 & kCookieMask);
+}
 
 }  // namespace
 
@@ -30,7 +36,7 @@ WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
     : base_(device),
       device_(&device),
       own_(device, config),
-      peer_(device, uint64_t{kTableChannel} << kTokenChannelShift),
+      peer_(device, uint64_t{kTableChannel} << kTokenChannelShift, config.table_entries),
       sender_(device, kFifoChannel),
       receiver_(own_.fifo(), own_.anchor().slots(), own_.anchor().slot_bytes) {
   ended_.reset(device.limits().requests);
@@ -129,9 +135,18 @@ void WindowEnd::tell_cut() noexcept {
 }
 
 void WindowEnd::abandon(uint32_t high) noexcept {
-  const uint64_t channel = uint64_t{kAccessChannel} << kTokenChannelShift;
-  constexpr uint64_t kHigh = kCookieMask & ~uint64_t{UINT32_MAX};
-  device_->abandon(~kCookieMask | kHigh, channel | (uint64_t{high} << 32 & kHigh));
+  device_->abandon(kHighMask, accesses_of(high));
+}
+
+/// An access of this QP has failed, and the service does not know yet. A later one must not overtake it when
+/// it goes again.
+bool WindowEnd::has_failed(uint32_t high) const noexcept {
+  if (faulty_->has_failed(kHighMask, accesses_of(high))) return true;
+  for (size_t i = 0; i < ended_.size(); ++i) {
+    const AccessDone& done = ended_.at(i);
+    if (done.status != DmaStatus::kGood && done.cookie >> 32 == high) return true;
+  }
+  return false;
 }
 
 int WindowEnd::drain() noexcept {
@@ -176,6 +191,8 @@ std::span<std::byte> WindowEnd::make_room() noexcept {
 
 AccessPost WindowEnd::access(const WindowAccess& access) noexcept {
   if (state() != WindowState::kUp) return AccessPost::kDown;
+  if (faulty_ != nullptr && has_failed(static_cast<uint32_t>(access.cookie >> 32))) [[unlikely]]
+    return AccessPost::kAfterFailed;
   if (!peer_.in_use() && !peer_.begin_use()) {
     peer_.want_use();
     peer_.poll(now_);

@@ -31,7 +31,7 @@ struct WindowAccess {
   uint64_t remote = 0;         // address as the peer's table names it
   std::byte* local = nullptr;  // `bytes` bytes, lent until next_access() gives the cookie
   uint64_t bytes = 0;
-  uint64_t cookie = 0;  // below 2^56
+  uint64_t cookie = 0;  // below 2^56; above its lower 32 bits it names a QP, whose accesses keep their order
 };
 struct AccessDone {
   uint64_t cookie = 0;
@@ -43,6 +43,7 @@ enum class AccessPost : uint8_t {
   kFull,          // the device has no room: again after next_access()
   kThroughOwner,  // send it to the owner as a record
   kRefused,       // nothing moves: refusal() says why (NTB-WRITE-01, NTB-READ-01)
+  kAfterFailed,   // one with the same upper part of its cookie has failed: again after next_access() has told
   kDown,          // the state is not kUp
 };
 
@@ -147,6 +148,7 @@ class WindowEnd final : public Pollable {
   [[nodiscard]] bool make_faulty(WindowFaults* faults) noexcept;
   void look_for_cut() noexcept;
   void tell_cut() noexcept;
+  [[gnu::cold, nodiscard]] bool has_failed(uint32_t high) const noexcept;
   int drain() noexcept;
   void dispatch(const DmaCompletion& completion) noexcept;
 

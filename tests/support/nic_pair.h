@@ -64,11 +64,14 @@ class NicPair {
   static constexpr adapter::Access kRemote =
       adapter::Access::kRemoteWrite | adapter::Access::kRemoteRead | adapter::Access::kRemoteAtomic;
 
-  explicit NicPair(size_t nics, bool verify_cells = false) {
+  /// `direct`: how the computers find memory windows; they outlive this.
+  explicit NicPair(size_t nics, bool verify_cells = false,
+                   const std::array<adapter::DirectPaths*, 2>& direct = {}) {
     for (size_t i = 0; i < nics; ++i) pipes.push_back(std::make_unique<Pipe>(256, lid(i, 0), lid(i, 1)));
     for (size_t index = 0; index < 2; ++index) {
       NicComputer& at = end(index);
-      adapter::AdapterConfig config{.guid = Guid(0x77 + index), .verify_cells = verify_cells};
+      adapter::AdapterConfig config{
+          .guid = Guid(0x77 + index), .verify_cells = verify_cells, .direct = direct[index]};
       config.nics.assign(kNumbers.begin(), kNumbers.begin() + static_cast<std::ptrdiff_t>(nics));
       at.adapter = std::make_unique<adapter::ChannelAdapter>(config, at.random);
       at.keys = at.adapter->use_directory(at.component);

@@ -109,17 +109,21 @@ DatagramWay* DirectDatagrams::way_of(QueuePair& qp, Lid lid) noexcept {
 }
 
 void DirectDatagrams::ask(QueuePair& qp, DatagramWay& way, Lid lid) noexcept {
-  way.ask_at = engine_.now + way.pause;
-  way.pause = std::min(2 * way.pause, kDatagramAskMax);
   try {
     DirectPeer* const peer = windows_.peer_of(lid);
-    if (peer == nullptr) return;
+    if (peer == nullptr) return put_off(way);
     peer->datagrams_waiting.reserve(peer->datagrams.size() + 1);
     peer->datagrams.push_back(&qp);
     peer->visits = false;
     way.peer = peer;
   } catch (const std::bad_alloc&) {
+    put_off(way);
   }
+}
+
+/// No window leads to this LID, and the next datagrams do not ask for one.
+void DirectDatagrams::put_off(DatagramWay& way) noexcept {
+  way = {.ask_at = engine_.now + way.pause, .pause = std::min(2 * way.pause, kDatagramAskMax)};
 }
 
 /// The window is up, its records hold every cell of the port, the peer knows the port's present LID, and is
@@ -193,7 +197,9 @@ void DirectDatagrams::leave(DirectPeer& peer) noexcept {
   wake(peer);
   for (QueuePair* qp : peer.datagrams) {
     for (auto& [lid, way] : datagrams_of(*qp).ways) {
-      if (way.peer == &peer) way = {.ask_at = engine_.now + kDatagramAskEvery};
+      if (way.peer != &peer) continue;
+      if (peer.up) way.pause = kDatagramAskEvery;  // this program has windows
+      put_off(way);
     }
   }
   peer.datagrams.clear();

@@ -18,7 +18,7 @@
 namespace weft::adapter {
 
 /// A LID without a window is asked for one again after this time, by the next datagram: its program may have
-/// started since. The time doubles with each question, up to the longest.
+/// started since. The time doubles with each question in vain, up to the longest.
 inline constexpr Duration kDatagramAskEvery = 1s;
 inline constexpr Duration kDatagramAskMax = 32s;
 /// A datagram that finds the FIFO full waits until the peer has taken no record for this time. Then it is
@@ -127,6 +127,7 @@ class DirectDatagrams final : public DatagramWays {
   void wake(DirectPeer& peer) noexcept;
   void wake(QueuePair& qp) noexcept;
   [[gnu::cold]] void ask(QueuePair& qp, DatagramWay& way, Lid lid) noexcept;
+  void put_off(DatagramWay& way) noexcept;
 
   Engine& engine_;
   DirectPeers& windows_;

@@ -16,6 +16,9 @@ void DirectKeys::used(QueuePair& qp, Rkey key) noexcept {
       .rights = (range->read ? uint32_t{kTableRead} : 0U) | (range->write ? uint32_t{kTableWrite} : 0U),
       .key = key.value()};
   if (entry.rights == 0) return;
+  // The peer may not have heard yet that one of its QPs has lost the right.
+  if ((entry.rights & kTableWrite) != 0 && (peer.taken_back & kGrantWrite) != 0) return;
+  if ((entry.rights & kTableRead) != 0 && (peer.taken_back & kGrantRead) != 0) return;
   try {
     fabric::OwnWindow& own = peer.window->own();
     const auto [place, added] = peer.shown.try_emplace(key.value(), 0);

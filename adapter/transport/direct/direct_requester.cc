@@ -2,8 +2,10 @@
 // step starts the next request. After an RNR NAK, or when the device could not move a request's data, it goes
 // back, and the places whose parts have not left are sent again. The device moves data only while no record
 // of the QP waits for its answer, and a record leaves only when no access is under way. So requests take
-// effect in the order of posting. A short write behind records is a record, too: waiting for their answer
-// would take a round trip for each write with immediate data.
+// effect in the order of posting. Accesses follow each other without waiting: the devices of processes and of
+// files move them in order, and WindowEnd takes none behind one that a fault has failed. A short write behind
+// records is a record, too: waiting for their answer would take a round trip for each write with immediate
+// data.
 #include "adapter/transport/direct/direct_requester.h"
 
 #include <algorithm>
@@ -189,6 +191,7 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
       message.way = DirectWay::kRecords;
       wqe.cut = 0;
       return Step::kAgain;
+    case fabric::AccessPost::kAfterFailed:  // the end of that one gives the QP a turn
     case fabric::AccessPost::kDown:
       break;
   }
@@ -520,10 +523,6 @@ void DirectRequester::record_lost(QueuePair& qp, uint32_t low) noexcept {
   uint64_t place = 0;
   if (qp.abilities().finish_send && place_from(qp, low, place) && !qp.sq.at(place).done)
     fail(qp, place, {Reason::kWindowFailed});
-}
-
-void DirectRequester::fail_oldest(QueuePair& qp, const SendFault& fault) noexcept {
-  if (direct_of(qp).unanswered != 0 || direct_of(qp).accesses != 0) fail_waiting(qp, fault);
 }
 
 /// Fails the oldest request that needs its peer. Requests before it that need none are executed first. One

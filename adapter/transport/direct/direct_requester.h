@@ -47,7 +47,6 @@ class DirectRequester {
   void access_ended(QueuePair& qp, uint32_t place, fabric::DmaStatus status) noexcept;
   /// A record of the request in `place` did not reach the peer (NTB-SEND-04).
   void record_lost(QueuePair& qp, uint32_t place) noexcept;
-  void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept;
   /// The window is cut off, or no longer: the peer's silence counts anew.
   void cut_changed(QueuePair& qp) noexcept;
   /// The window has ended: all requests that wait for it fail.

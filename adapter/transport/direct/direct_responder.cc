@@ -31,6 +31,17 @@ namespace {
   }
 }
 
+[[nodiscard]] uint8_t flags_of_message(const WindowRecord& record) noexcept {
+  return static_cast<uint8_t>(record.flags & ~kRecordLast);
+}
+/// Each record of a message describes the whole message. Its checks are made with the first record, so a
+/// later one must say the same. A requester that hears an RNR NAK twice begins the message again.
+[[nodiscard]] bool is_of_message(const DirectQp& direct, const WindowRecord& record) noexcept {
+  return record.kind == direct.kind && flags_of_message(record) == direct.flags &&
+         record.total == direct.total && record.address == direct.packet.va &&
+         Rkey(record.key) == direct.packet.rkey;
+}
+
 }  // namespace
 
 uint8_t DirectResponder::grants_of(const QueuePair& qp) const noexcept {
@@ -49,13 +60,11 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
   if (!in_turn || (record.offset != 0 && !goes_on)) return;  // behind a message that comes again
   direct.pausing = false;
   if (take_at_once(qp, record, data)) return;
+  if (direct.in_message && !is_of_message(direct, record))
+    return refuse(qp, ResponderFault::kViolation, record.total);
   if (record.offset == 0) {
+    if (!direct.in_message) describe(direct, record);
     direct.filled = 0;
-    if (!direct.in_message) direct.packet = {};
-    direct.packet.opcode = opcode_of(record.kind);
-    direct.packet.fills_wqe = record.kind == WindowRecordKind::kSend;
-    direct.packet.va = record.address;
-    direct.packet.rkey = Rkey(record.key);
     direct.packet.revision = 0;
   }
   switch (record.kind) {
@@ -69,6 +78,18 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
     default:
       return take_data(qp, record, data);
   }
+}
+
+/// `record` is the first of a message.
+void DirectResponder::describe(DirectQp& direct, const WindowRecord& record) noexcept {
+  direct.kind = record.kind;
+  direct.flags = flags_of_message(record);
+  direct.total = record.total;
+  direct.packet = {};
+  direct.packet.opcode = opcode_of(record.kind);
+  direct.packet.fills_wqe = record.kind == WindowRecordKind::kSend;
+  direct.packet.va = record.address;
+  direct.packet.rkey = Rkey(record.key);
 }
 
 /// A whole Send in one record, into a receive request of one segment. False, and nothing has happened but

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "adapter/queues/qp_lifecycle.h"
+#include "adapter/several_nics.h"
 #include "adapter/transport/packet_service.h"
 #include "adapter/transport/reliable/reliable_service.h"
 
@@ -45,6 +47,7 @@ const ServiceRow kRcDirectRow{.type = QpType::kRc,
                               .send_window = kPacketWindow,
                               .acknowledged = true,
                               .connected = true,
+                              .by_window = true,
                               .make = make_service<DirectService>};
 
 DirectService::DirectService(Engine& engine, CellWriter& writer)
@@ -168,6 +171,7 @@ void DirectService::leave(QueuePair& qp) noexcept {
   found_id_ = 0;
   std::erase(peer.qps, &qp);
   std::erase(peer.waiting, &qp);
+  if (peer.taken_back != 0) review_rights(peer);
   qp.kept.reset();
   qp.row = &kRcRow;
   qp.service = reliable_;
@@ -187,7 +191,15 @@ void DirectService::drop(DirectPeer& peer) noexcept {
 /// The caller drops the peer if this was its last QP.
 void DirectService::to_switch(QueuePair& qp) noexcept {
   leave(qp);
+  use_port(qp);
   engine_.schedule.want_send(qp);
+}
+
+/// A QP has left for RC over cells. It catches up on what one over cells has done since RTR: an expired port
+/// gets its time once more, and at RTS a QP asks for its other ways.
+void DirectService::use_port(QueuePair& qp) noexcept {
+  if (engine_.port_of(qp).expired()) watch_port(engine_, qp);
+  if (qp.ways != nullptr && qp.abilities().finish_send) engine_.several_nics->ways.begin(qp);
 }
 
 void DirectService::take(QueuePair& qp, const CellView& cell) noexcept {
@@ -231,7 +243,20 @@ bool DirectService::has_work(const QueuePair& qp) const noexcept {
 void DirectService::modified(QueuePair& qp) noexcept {
   DirectQp& direct = direct_of(qp);
   direct.owes_ready = true;
+  const uint8_t grants = responder_.grants_of(qp);
+  direct.granted |= grants;
+  const auto taken_back = static_cast<uint8_t>(direct.granted & ~grants);
+  if (std::exchange(direct.taken_back, taken_back) != taken_back) review_rights(*direct.peer);
   engine_.schedule.want_send(qp);
+}
+
+/// A right that a QP takes back ends at once: the table shows no key with it any more, and the checks of the
+/// responder decide on each request.
+void DirectService::review_rights(DirectPeer& peer) noexcept {
+  uint8_t taken_back = 0;
+  for (const QueuePair* qp : peer.qps) taken_back |= direct_of(*qp).taken_back;
+  const uint8_t before = std::exchange(peer.taken_back, taken_back);
+  if ((taken_back & ~before) != 0) keys_.withdraw_all(peer);
 }
 
 uint32_t DirectService::acknowledge(QueuePair& qp, bool& done) noexcept {
@@ -541,6 +566,7 @@ void DirectService::end(DirectPeer& peer) noexcept {
     // The peer's QP is one of its next window, or uses a switch.
     leave(qp);
     offer(qp);
+    if (qp.row != &kRcDirectRow) use_port(qp);
     engine_.schedule.want_send(qp);
   }
   if (peer.unused()) drop(peer);

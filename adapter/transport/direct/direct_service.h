@@ -42,9 +42,6 @@ class DirectService final : public Service, public DirectPeers {
   void modified(QueuePair& qp) noexcept override;
   uint32_t acknowledge(QueuePair& qp, bool& done) noexcept override;
   [[nodiscard]] bool owes_now(const QueuePair& qp) const noexcept override { return qp.rx.debt.due_now(); }
-  void fail_oldest(QueuePair& qp, const SendFault& fault) noexcept override {
-    requester_.fail_oldest(qp, fault);
-  }
   void say_last_words(QueuePair& qp) noexcept override;
   [[nodiscard]] bool has_turns() const noexcept override { return engine_.config.direct != nullptr; }
   uint32_t run_turn() noexcept override;
@@ -67,6 +64,7 @@ class DirectService final : public Service, public DirectPeers {
   void admit(DirectPath& path, Lid lid) noexcept;
   void enter(QueuePair& qp, DirectPeer& peer);
   void leave(QueuePair& qp) noexcept;
+  void review_rights(DirectPeer& peer) noexcept;
   void add(std::unique_ptr<DirectPeer> peer);
   void drop(DirectPeer& peer) noexcept;
   /// The window of this peer gets a turn in the next turn of the adapter.
@@ -89,6 +87,7 @@ class DirectService final : public Service, public DirectPeers {
   void end(DirectPeer& peer) noexcept;
   void answer_for_switch(DirectPeer& peer, QueuePair& qp, uint32_t life) noexcept;
   void to_switch(QueuePair& qp) noexcept;
+  void use_port(QueuePair& qp) noexcept;
   [[nodiscard]] QueuePair* find(uint64_t cookie) noexcept;
 
   Engine& engine_;

@@ -58,8 +58,14 @@ struct DirectQp final : ServiceState {
   uint32_t expected = 0;    // number of the next message; all before it are executed
   uint64_t filled = 0;      // bytes of the expected message that have come
   bool in_message = false;  // `packet` is the message in progress
-  bool pausing = false;     // RNR: what comes is dropped until `expected` comes again
+  // What the first record of the message in progress said, without kRecordLast.
+  WindowRecordKind kind{};
+  uint8_t flags = 0;
+  uint32_t total = 0;
+  bool pausing = false;  // RNR: what comes is dropped until `expected` comes again
   RxPacket packet;
+  uint8_t granted = 0;                           // WindowGrant that this life has given
+  uint8_t taken_back = 0;                        // those of them that it gives no more
   KnownRange sink;                               // range into which a Send went last
   ResponderFault fault = ResponderFault::kNone;  // refusal that waits until earlier reads are answered
   uint32_t response_at = 0;                      // bytes of the oldest response that have left
@@ -110,6 +116,7 @@ struct DirectPeer {
   uint64_t full_at = 0;         // what the peer had taken then
   Lid own_lid{};                // by which the peer knows this adapter
   PdId pd{};                    // of all its QPs, unless mixed
+  uint8_t taken_back = 0;       // of all its QPs here: WindowGrant that one has taken back
   bool mixed = false;   // QPs of several domains: keys of either must not open to the other's peer QPs
   size_t place = 0;     // among the peers of the service
   bool up = false;      // the window has come up

@@ -309,6 +309,18 @@ TEST_F(DirectDatagram, a_lid_without_a_window_is_asked_for_again_after_a_second)
   EXPECT_EQ(paths(0).claims, 1);
 }
 
+/// The helper thread finds out that no program listens there: after the claim.
+TEST_F(DirectDatagram, a_window_that_is_always_refused_is_asked_for_less_and_less_often) {
+  paths(0).refused = true;
+  for (int i = 0; i < 70; ++i) {
+    send(8);
+    pair.run(3);
+    pair.clock.advance(1s);
+  }
+  EXPECT_EQ(paths(0).asked, 7);
+  EXPECT_EQ(paths(0).claims, 0);
+}
+
 /// At 0, 1, 3, 7, 15, 31 and 63 s.
 TEST_F(DirectDatagram, a_lid_without_a_window_is_asked_for_less_and_less_often) {
   paths(0).offered = false;

@@ -20,6 +20,39 @@ TEST_F(Direct, a_peer_that_ends_its_queue_pair_costs_the_retries) {
   expect_given_up();
 }
 
+/// Its data pass no port.
+TEST_F(Direct, a_port_that_stays_down_ends_no_queue_pair_of_a_window) {
+  connect();
+  pair.run(20);
+  pair.pipe.set_up(false);
+  pair.run(12, 1s);
+  AsyncEvent event;
+  bool expired = false;
+  while (pair.side(0).adapter->next_event(event)) expired |= event.kind == AsyncEventKind::kPortExpired;
+  EXPECT_TRUE(expired);
+  receive(1, 0, 64);
+  send(2, 0, 64);
+  pair.run(20);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.take_completions(1).size(), 1U);
+}
+
+/// The window is refused after the port has expired: the port gets its time once more.
+TEST_F(Direct, a_queue_pair_that_goes_to_a_port_which_has_expired_fails_in_its_turn) {
+  pair.joins = false;
+  pair.pipe.set_up(false);
+  connect();
+  pair.run(12, 1s);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kRts);
+  pair.paths[0]->refused = true;
+  pair.run(9, 1s);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kRts);
+  pair.run(3, 1s);
+  EXPECT_EQ(pair.side(0).adapter->query_qp(*qps[0]).state, QpState::kErr);
+}
+
 /// Programs probe a connection by them.
 TEST_F(Direct, accesses_of_no_bytes_need_the_peer) {
   connect();

@@ -290,6 +290,29 @@ TEST_F(DirectFaults, a_write_whose_dma_fails_is_tried_as_often_as_the_retries_sa
   EXPECT_EQ(pair.side(1).bytes_at(512, 8), before);
 }
 
+/// The peer waits for a flag, and then reads the data that were posted before it.
+TEST_F(DirectFaults, a_write_whose_dma_fails_is_not_overtaken) {
+  set({.kind = FaultKind::kFailDma, .limit = 1});
+  pair.side(0).fill(0, 8, 1);
+  pair.side(0).fill(8, 8, 2);
+  const auto write = [&](uint64_t to, uint32_t from) {
+    ASSERT_EQ(pair.post_send(0, *qps[0], remote(SendOpcode::kRdmaWrite, to), {pair.side(0).sge(from, 8)}),
+              PostResult::kOk);
+  };
+  const auto no_flag = pair.side(1).bytes_at(1024, 8);
+  write(512, 0);   // fails at first
+  write(1024, 8);  // the flag
+  write(512, 8);   // the place of the first one again
+  for (int turn = 0; turn < 20; ++turn) {
+    pair.run(1);
+    if (pair.side(1).bytes_at(1024, 8) == no_flag) continue;
+    EXPECT_NE(pair.side(1).bytes_at(512, 1)[0], no_flag[0]) << turn;
+  }
+  EXPECT_EQ(faults.rules()[0].struck, 1U);
+  EXPECT_EQ(statuses(0), Statuses(3, WcStatus::kSuccess));
+  EXPECT_EQ(pair.side(1).bytes_at(512, 8), pair.side(0).bytes_at(8, 8)) << "that of the last write";
+}
+
 TEST_F(DirectFaults, rules_strike_every_nth_with_a_chance_and_end) {
   set({.kind = FaultKind::kDelay, .every = 3, .lasts = 5ms, .delay_min = 100us, .delay_max = 100us});
   for (int i = 0; i < 9; ++i) post(0, remote(SendOpcode::kRdmaWrite, 512), 8);

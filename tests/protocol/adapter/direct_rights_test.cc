@@ -92,6 +92,53 @@ TEST_F(DirectRights, of_a_queue_pair_that_takes_writes_alone_refuse_a_read) {
   EXPECT_EQ(pair.side(0).bytes_at(0, 64), before) << "nothing was read";
 }
 
+/// The key is shown by then, so the peer's device could go on.
+TEST_F(DirectRights, that_a_queue_pair_takes_back_end_at_once) {
+  const auto write = [&](QueuePair& qp, int value) {
+    pair.side(0).fill(0, 64, static_cast<uint8_t>(value));
+    EXPECT_EQ(pair.post_send(
+                  0, qp, {.opcode = SendOpcode::kRdmaWrite, .remote_addr = region.addr, .rkey = region.rkey},
+                  {pair.side(0).sge(0, 64)}),
+              PostResult::kOk);
+    pair.run(20);
+    const auto done = pair.take_completions(0);
+    return done.size() == 1 ? done[0].status : WcStatus::kGeneral;
+  };
+  const auto others = pair.connect({});
+  pair.run(20);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(write(*qps[0], i), WcStatus::kSuccess);
+  ASSERT_EQ(pair.end(0).peer().entries().size(), 1U) << "shown";
+  const QpAttr none{};
+  ASSERT_EQ(pair.side(1).adapter->modify_qp(*qps[1], none, kQpAttrAccess), ModifyResult::kOk);
+  for (int i = 2; i < 5; ++i) ASSERT_EQ(write(*others[0], i), WcStatus::kSuccess) << "it takes none back";
+  EXPECT_TRUE(pair.end(0).peer().entries().empty())
+      << "the peer may not know yet what its other queue pair has lost";
+  const auto before = pair.side(1).bytes_at(0, 64);
+  EXPECT_NE(write(*qps[0], 9), WcStatus::kSuccess);
+  EXPECT_EQ(pair.side(1).bytes_at(0, 64), before);
+}
+
+TEST_F(DirectRights, that_a_queue_pair_takes_back_end_before_the_peer_hears_of_it) {
+  pair.run(20);
+  const SendRequest request{
+      .opcode = SendOpcode::kRdmaWrite, .remote_addr = region.addr, .rkey = region.rkey};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(pair.post_send(0, *qps[0], request, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+    pair.run(20);
+  }
+  pair.side(0).fill(0, 64, 9);
+  const auto before = pair.side(1).bytes_at(0, 64);
+  ASSERT_EQ(pair.side(1).adapter->modify_qp(*qps[1], {}, kQpAttrAccess), ModifyResult::kOk);
+  static_cast<void>(pair.take_completions(0));
+  ASSERT_EQ(pair.post_send(0, *qps[0], request, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  for (int turn = 0; turn < 5; ++turn) pair.run_one(0);  // the other side does nothing meanwhile
+  pair.run(20);
+  const auto done = pair.take_completions(0);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, WcStatus::kRemoteInvalidRequest) << "as over cells";
+  EXPECT_EQ(pair.side(1).bytes_at(0, 64), before);
+}
+
 TEST_F(DirectRights, of_a_one_shot_key_are_for_one_read) {
   const PairSide& far = pair.side(1);
   Windows& windows = far.adapter->memory().windows;

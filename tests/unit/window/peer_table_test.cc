@@ -53,6 +53,12 @@ class PeerTableTest : public ::testing::Test {
     for (int i = 0; i < 100 && !table.in_use(); ++i) step();
     return table.in_use();
   }
+  /// Notifications are heeded when the copy has been used.
+  void use_once() {
+    ASSERT_TRUE(use());
+    table.end_use();
+    run(3);
+  }
   std::byte* owned(uint64_t offset) { return window.end(0).own_memory().data() + offset; }
   uint64_t table_use() { return load_window_word(owned(own.anchor().fifo_offset + kFifoTableUseAt)); }
   void ready() {
@@ -124,16 +130,78 @@ TEST_F(PeerTableTest, check_covers_key_start_end_and_right) {
   EXPECT_EQ(table.check(11, 0x30000, 8, kTableRead), kThroughOwner);
 }
 
-TEST_F(PeerTableTest, a_notification_refreshes_the_copy) {
+TEST_F(PeerTableTest, a_notification_refreshes_a_copy_that_was_used) {
   ready();
+  use_once();
   ASSERT_EQ(own.publish(kReadable), PublishResult::kOk);
   run(5);
   EXPECT_EQ(table.entries(), std::vector{kReadable});
+  use_once();
   const uint64_t generation = own.withdraw(5);
   EXPECT_EQ(generation, own.generation());
   run(5);
   EXPECT_TRUE(table.entries().empty());
   EXPECT_EQ(own.withdraw(5), 0U) << "there is no such key any more";
+}
+
+/// Nothing here needs them, and each takes the time of a turn.
+TEST_F(PeerTableTest, notifications_alone_get_no_second_copy) {
+  ready();
+  const uint64_t before = window.counts(1).requests;
+  for (uint32_t key = 100; key < 200; ++key) {
+    ASSERT_EQ(own.publish({0x1000, 1, kTableRead, key}), PublishResult::kOk);
+    ASSERT_NE(own.withdraw(key), 0U);
+    step();
+  }
+  EXPECT_EQ(window.counts(1).requests, before);
+  EXPECT_EQ(table.deadline(), kNever);
+  ASSERT_EQ(own.publish(kReadable), PublishResult::kOk);
+  use_once();
+  EXPECT_EQ(table.entries(), std::vector{kReadable});
+  ASSERT_NE(own.withdraw(5), 0U);
+  run(3);
+  EXPECT_TRUE(table.entries().empty()) << "the copy was used, so the next one may be";
+}
+
+/// The owner changes the table whenever it has been copied.
+TEST_F(PeerTableTest, copies_that_come_to_no_use_follow_each_other_slowly) {
+  ready();
+  run(20);
+  constexpr int kSteps = 100;
+  constexpr uint64_t kRequestsOfACopy = 7;  // a use that finds a change takes four, the copy three
+  const uint64_t before = window.counts(1).requests;
+  uint64_t generation = own.generation();
+  forge(8, generation += 2);
+  table.want_use();
+  for (int i = 0; i < kSteps; ++i) {
+    clock.advance(10us);
+    window.end(1).poll(clock.now());
+    table.poll(clock.now());
+    std::array<DmaCompletion, 1> done;
+    for (int most = 50; most > 0 && window.end(1).completions(done) != 0; --most) {
+      table.complete(done[0].status, clock.now());
+      if (table.anchor().generation == generation) forge(8, generation += 2);
+    }
+    ASSERT_FALSE(table.in_use());
+  }
+  EXPECT_LE(window.counts(1).requests - before, kRequestsOfACopy * (kSteps * 10us / kTableRetry + 2));
+  run(20);
+  EXPECT_TRUE(table.in_use());
+}
+
+TEST_F(PeerTableTest, a_copy_that_is_used_is_followed_by_the_next_at_once) {
+  ready();
+  run(20);
+  for (uint32_t key = 10; key < 40; ++key) {
+    const Instant begin = clock.now();
+    ASSERT_EQ(own.publish({0x1000, 1, kTableRead, key}), PublishResult::kOk);
+    ASSERT_TRUE(use());
+    EXPECT_EQ(table.check(key, 0x1000, 1, kTableRead), TableCheck::kGranted);
+    EXPECT_LT(clock.now() - begin, kTableRetry);
+    table.end_use();
+    run(2);
+    ASSERT_NE(own.withdraw(key), 0U);
+  }
 }
 
 /// Also without any notification: each use looks at the generation first.
@@ -297,6 +365,7 @@ TEST_F(PeerTableTest, a_wrong_record_is_given_time_then_refused) {
 TEST_F(PeerTableTest, a_record_that_was_mended_is_given_time_again) {
   ready();
   for (uint64_t life = 1; life <= 3; ++life) {
+    use_once();
     forge(8, own.generation() + 2 * life);
     forge(4, uint16_t{2});
     table.look();
@@ -374,6 +443,7 @@ TEST_F(PeerTableTest, a_table_with_one_bad_entry_is_refused_whole) {
 /// Changed between the reads: a record that moves FIFO or table while entries of the old one are used.
 TEST_F(PeerTableTest, a_record_that_moves_is_a_fault) {
   ready();
+  use_once();
   forge(8, own.generation() + 2);
   forge(40, uint64_t{24 * 4});
   table.look();
@@ -428,6 +498,7 @@ TEST_F(PeerTableTest, dma_that_fails_ten_times_gives_the_window_up) {
 TEST_F(PeerTableTest, dma_that_succeeds_gives_the_tries_back) {
   own.open(false);
   for (uint32_t life = 1; life <= 3; ++life) {
+    if (life > 1) use_once();
     window.set_faults(1, {.fail_ppm = 1'000'000});
     ASSERT_EQ(own.publish({0x1000, 1, kTableRead, life}), PublishResult::kOk);
     run(8, 100us);

@@ -355,5 +355,25 @@ TEST_P(WindowThreads, settled_memory_is_the_owners_alone) {
   EXPECT_GT(written.load(), 200U);
 }
 
+/// Each copy of a table takes time in proportion to its entries.
+TEST(WindowTables, of_a_peer_that_are_larger_than_the_own_one_are_refused) {
+  for (const uint32_t theirs : {4U, 5U}) {
+    const OwnWindowConfig own{.slots = 4, .slot_bytes = 64, .table_entries = 4};
+    OwnWindowConfig other = own;
+    other.table_entries = theirs;
+    SeededRandom random{1};
+    MemoryWindow window({.window_bytes = {OwnWindow::bytes_for(own), OwnWindow::bytes_for(other)}}, random);
+    WindowEnd near(window.end(0), own);
+    WindowEnd far(window.end(1), other);
+    Instant now{};
+    for (int turn = 0; turn < 150; ++turn, now += 1ms) {
+      near.poll(now);
+      far.poll(now);
+    }
+    EXPECT_EQ(near.state(), theirs > own.table_entries ? WindowState::kFaulty : WindowState::kUp);
+    EXPECT_EQ(far.state(), WindowState::kUp);
+  }
+}
+
 }  // namespace
 }  // namespace weft::test
