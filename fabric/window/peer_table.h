@@ -43,7 +43,7 @@ struct PeerTableFault {
 /// complete(). `device` outlives this.
 class PeerTable {
  public:
-  /// `entries_max`: a larger table is refused, because a copy takes time in proportion to it.
+  /// `entries_max`: a larger table is refused, because a copy takes time in proportion to its entries.
   PeerTable(DmaDevice& device, uint64_t token, uint64_t entries_max = kTableEntriesMax);
   /// Later requests go to this device, which gives back the completions of earlier ones, too.
   void use(DmaDevice& device) noexcept {

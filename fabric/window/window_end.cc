@@ -36,7 +36,8 @@ WindowEnd::WindowEnd(DmaDevice& device, const OwnWindowConfig& config)
     : base_(device),
       device_(&device),
       own_(device, config),
-      peer_(device, uint64_t{kTableChannel} << kTokenChannelShift, config.table_entries),
+      peer_(device, uint64_t{kTableChannel} << kTokenChannelShift,
+            std::max(config.table_entries, OwnWindowConfig{}.table_entries)),
       sender_(device, kFifoChannel),
       receiver_(own_.fifo(), own_.anchor().slots(), own_.anchor().slot_bytes) {
   ended_.reset(device.limits().requests);
