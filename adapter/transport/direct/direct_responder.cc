@@ -59,7 +59,12 @@ void DirectResponder::take(QueuePair& qp, const WindowRecord& record,
   const bool goes_on = direct.in_message && record.offset == direct.filled;
   if (!in_turn || (record.offset != 0 && !goes_on)) return;  // behind a message that comes again
   direct.pausing = false;
-  if (take_at_once(qp, record, data)) return;
+  if (!take_at_once(qp, record, data)) take_in_steps(qp, record, data);
+}
+
+void DirectResponder::take_in_steps(QueuePair& qp, const WindowRecord& record,
+                                    std::span<const std::byte> data) noexcept {
+  DirectQp& direct = direct_of(qp);
   if (direct.in_message && !is_of_message(direct, record))
     return refuse(qp, ResponderFault::kViolation, record.total);
   if (record.offset == 0) {

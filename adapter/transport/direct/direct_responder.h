@@ -39,6 +39,8 @@ class DirectResponder {
   [[nodiscard]] bool pay_debts(QueuePair& qp) noexcept;
   [[nodiscard]] bool take_at_once(QueuePair& qp, const WindowRecord& record,
                                   std::span<const std::byte> data) noexcept;
+  [[gnu::noinline]] void take_in_steps(QueuePair& qp, const WindowRecord& record,
+                                       std::span<const std::byte> data) noexcept;
   static void describe(DirectQp& direct, const WindowRecord& record) noexcept;
   [[nodiscard]] ResponderFault begin(QueuePair& qp, const WindowRecord& record) noexcept;
   void take_data(QueuePair& qp, const WindowRecord& record, std::span<const std::byte> data) noexcept;

@@ -126,6 +126,8 @@ TEST_F(DirectLies, are_not_what_a_message_is_that_begins_again) {
   EXPECT_EQ(done[0].status, WcStatus::kSuccess);
   EXPECT_EQ(done[0].wr_id, 1U);
   EXPECT_EQ(done[0].byte_count, 64U);
+  tell({.kind = WindowRecordKind::kSend, .flags = kRecordLast, .number = 1, .total = 8}, 8);
+  EXPECT_EQ(pair.take_completions(1).size(), 1U) << "it has taken one receive";
 }
 
 }  // namespace
