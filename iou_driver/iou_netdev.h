@@ -55,7 +55,7 @@ enum class UnitCounter : uint8_t {
   kLanReadRefused,     // the NIC offered a frame that fits no element
   kLanBadVnetHeader,   // as kBadVnetHeader, from the NIC
   kUncuttableForHost,  // a frame to be cut for a host: headers contradict each other, or too many pieces
-  kTooLongForHost,     // a frame no element of that session can hold
+  kTooLongForHost,     // a frame no element of that session can hold, or too long to be cut for it
   kSlowHostDrops,      // waited kSlowHostMax
   kHostsRefusedMac,    // address taken, a group or zero
   kNicOffloadErrors,   // the NIC refused the offloads that all hosts have

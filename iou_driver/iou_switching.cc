@@ -163,6 +163,11 @@ IouNetdev::Handed IouNetdev::hand_over(uint32_t index, const FrameHead& head,
   UnitClient& to = clients_[index];
   const uint32_t bytes = kVnetBytes + head.frame_bytes;
   if (!fits_as_it_is(to, head)) {
+    if (bytes > held_.bytes.size()) {
+      counters_.add(UnitCounter::kTooLongForHost);
+      ++to.statistics.drops;
+      return Handed::kDone;
+    }
     if (held_.length != 0 || !is_waited_for(to, bytes)) return Handed::kBusy;
     std::memcpy(held_.bytes.data(), head.bytes.data(), head.size);
     if (!rest.empty()) std::memcpy(held_.bytes.data() + head.size, rest.data(), rest.size());
