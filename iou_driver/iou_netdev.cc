@@ -80,7 +80,7 @@ session::SessionRefusal IouNetdev::admit(const session::SessionPeer& peer) noexc
   }
   for (const UnitClient& client : clients()) {
     // The same node coming back replaces its own session.
-    if (client.active && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
+    if (client.present && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
       counters_.add(UnitCounter::kHostsRefusedMac);
       return session::SessionRefusal::kMacTaken;
     }
@@ -98,6 +98,7 @@ void IouNetdev::on_state(session::NetdevSession& session, session::SessionState 
   }
   // Channel 1 may be faster than channel 0: frames can be here before the session is open.
   if (state == session::SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
+  client->present = state != session::SessionState::kLost && state != session::SessionState::kIdle;
   client->active = state == session::SessionState::kOpen;
   update_nic_offloads();
 }

@@ -65,7 +65,7 @@ class NicConfigService {
   CounterSet<ConfigCounter> counters_;
 };
 
-/// True when another open session has this address, or the NIC's LAN side must keep it.
+/// True when the host of another session has this address, also one whose session is being opened.
 [[nodiscard]] bool mac_taken(const MacAddress& mac, const UnitClient* self,
                              std::span<const UnitClient> all) noexcept;
 

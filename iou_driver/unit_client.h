@@ -15,7 +15,9 @@ namespace weft::iou {
 
 struct UnitClient {
   session::NetdevSession* session = nullptr;
-  bool active = false;  // the session is open
+  bool present =
+      false;            // from the opening of the session until it is lost or closed: `mac` is the host's own
+  bool active = false;  // the session is open: frames move
   MacAddress mac{};
   uint32_t mtu_bytes = 0;  // of frames without GSO, as the host wants it
   NicFilters filters;
