@@ -38,6 +38,7 @@ int IouNetdev::take_from(uint32_t index) noexcept {
     const session::InboundFrame* frame = session.front_frame();
     if (frame == nullptr || !forward_front(index, *frame)) break;
     clients_[index].delivered = 0;
+    clients_[index].waiting_since = kNever;
     session.release_frame();
     ++taken;
   }

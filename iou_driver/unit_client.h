@@ -27,7 +27,7 @@ struct UnitClient {
   bool link_known = false;  // a link state was sent
   uint64_t link_transaction = 0;
   uint32_t delivered = 0;          // destinations that already have the front frame, a bit each
-  Instant waiting_since = kNever;  // the front frame, for a host without room
+  Instant waiting_since = kNever;  // the front frame, for the host that has no room
   bool mtu_told = false;           // the log says that the NIC's MTU is too small for it
   bool slow = false;  // did not take a LAN frame in time; not waited for until it takes a frame again
 

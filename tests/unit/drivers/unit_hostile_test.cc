@@ -69,5 +69,41 @@ TEST(UnitAddress, that_a_host_has_taken_before_its_session_is_open_is_its_own) {
   EXPECT_EQ(half.admit(other), session::SessionRefusal::kNone);
 }
 
+/// The first frame of `from` waits for host 1, which then leaves the group. Later host 2 has no room.
+TEST(UnitWait, for_one_host_is_not_held_against_another) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools = {{2048, 4}, {65536, 4}};
+  DriverWorld world(config);
+  world.run_until_open();
+  const MacAddress group{0x01, 0, 0x5E, 0, 0, 9};
+  NicFilters none;
+  none.all_multicast = false;
+  world.host(2).controller().set_filters(none);
+  world.run();
+  world.os(1).busy = true;
+  for (uint32_t i = 0; i < 60; ++i) world.os(0).inject(make_ethernet(group, host_mac(0), i));
+  world.run(400);
+  const uint64_t waited = world.unit().counters().get(iou::UnitCounter::kHostBusyTurns);
+  ASSERT_GT(waited, 0U);
+  world.host(1).controller().set_filters(none);
+  world.run_for(2 * iou::kSlowHostMax);
+  ASSERT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0U);
+  world.os(2).busy = true;
+  Frames sent;
+  for (uint32_t i = 0; i < 40; ++i) {  // more than host 2 has room for, from another host
+    sent.push_back(make_ethernet(host_mac(2), host_mac(1), i));
+    world.os(1).inject(sent.back());
+  }
+  world.run(200);
+  ASSERT_GT(world.unit().counters().get(iou::UnitCounter::kHostBusyTurns), waited);
+  world.os(0).inject(make_ethernet(host_mac(2), host_mac(0), 1));
+  world.run_for(iou::kSlowHostMax / 2);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0U);
+  world.os(2).busy = false;
+  world.run_for(100ms);
+  EXPECT_EQ(DriverWorld::taken(world.os(2)).size(), sent.size() + 1);
+}
+
 }  // namespace
 }  // namespace weft::test
