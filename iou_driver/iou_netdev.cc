@@ -2,7 +2,9 @@
 #include "iou_driver/iou_netdev.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/net/ethernet.h"
 
@@ -32,7 +34,7 @@ bool IouNetdev::publish(StatsPage& page, std::string_view prefix) {
 }
 
 int IouNetdev::poll(Instant now) noexcept {
-  now_ = now;
+  if (now != now_) last_turn_ = std::exchange(now_, now);
   int work = nic_.poll(now);
   work += acceptor_.poll(now);
   work += take_from_hosts();
@@ -73,6 +75,21 @@ UnitClient* IouNetdev::client_of(const session::NetdevSession& session) noexcept
   return nullptr;
 }
 
+/// The endnode's own, else one that no present host uses, and for which nothing has waited for longest.
+WaitBudget& IouNetdev::budget_of(Lid lid) noexcept {
+  WaitBudget* oldest = nullptr;
+  for (WaitBudget& budget : budgets_) {
+    if (budget.lid() == lid) return budget;
+    const bool in_use = std::any_of(clients().begin(), clients().end(), [&](const UnitClient& client) {
+      return client.present && client.budget == &budget;
+    });
+    if (!in_use && (oldest == nullptr || budget.waited_at() < oldest->waited_at())) oldest = &budget;
+  }
+  WEFT_CHECK(oldest != nullptr, "as many budgets as clients, one of which is being opened");
+  *oldest = WaitBudget(lid);
+  return *oldest;
+}
+
 session::SessionRefusal IouNetdev::admit(const session::SessionPeer& peer) noexcept {
   if (!is_station(peer.mac)) {
     counters_.add(UnitCounter::kHostsRefusedMac);
@@ -97,7 +114,10 @@ void IouNetdev::on_state(session::NetdevSession& session, session::SessionState 
     client->session = &session;
   }
   // Channel 1 may be faster than channel 0: frames can be here before the session is open.
-  if (state == session::SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
+  if (state == session::SessionState::kOpening) {
+    client->reset(session.peer(), nic_.info().mtu_bytes);
+    client->budget = &budget_of(session.peer().lid);
+  }
   client->present = state != session::SessionState::kLost && state != session::SessionState::kIdle;
   client->active = state == session::SessionState::kOpen;
   update_nic_offloads();

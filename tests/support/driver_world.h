@@ -245,4 +245,17 @@ class DriverWorld {
   }
 };
 
+/// The host dies and is there again before anybody has missed it.
+inline void host_comes_back(DriverWorld& world, uint32_t host = 0) {
+  DriverWorld::HostInterface& interface = world.hosts[host].interfaces[0];
+  interface.half.reset();
+  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(host), .unit = Lid(1)};
+  interface.session =
+      session::NetdevSession::make(session, *world.nodes[world.hosts[host].node].session_ports, world.random);
+  ::weft::host::NicSettings settings;
+  settings.mac = host_mac(host);
+  interface.half = std::make_unique<::weft::host::HostNetdev>(*interface.session, *interface.os, settings);
+  interface.half->open();
+}
+
 }  // namespace weft::test

@@ -1,9 +1,13 @@
 // The unit half against hosts that take what belongs to others: an address, the LAN's time, a place.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
 #include "iou_driver/iou_netdev.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/scripted_host.h"
+#include "tests/support/unfinished_frame.h"
 
 namespace weft::test {
 namespace {
@@ -103,6 +107,91 @@ TEST(UnitWait, for_one_host_is_not_held_against_another) {
   world.os(2).busy = false;
   world.run_for(100ms);
   EXPECT_EQ(DriverWorld::taken(world.os(2)).size(), sent.size() + 1);
+}
+
+/// The LAN gets a frame for each of hosts 1 and 2 every millisecond. Returns what host 2 got in a second.
+size_t got_by_the_other(DriverWorld& world, const std::function<void(int)>& each_step, Duration step) {
+  DriverWorld::taken(world.os(2));
+  Instant due = world.clock.now();
+  const Instant end = due + 1s;
+  for (int i = 0; world.clock.now() < end; ++i) {
+    if (world.clock.now() >= due) {
+      due += 1ms;
+      for (const uint32_t host : {1U, 2U}) world.nic().inject(make_ethernet(host_mac(host), kLanMac, 1));
+    }
+    each_step(i);
+    world.turn(step);
+  }
+  return world.os(2).written.size();
+}
+
+/// A host that takes a frame just before it counts as slow, again and again.
+TEST(UnitWait, for_a_host_that_takes_a_frame_now_and_then_is_a_small_part_of_the_time) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools = {{2048, 4}, {65536, 4}};
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os(1).writes_allowed = 0;
+  const auto take_some = [&](int i) {
+    if (i % 48 == 47) world.os(1).writes_allowed = 1;  // every 24 ms
+  };
+  EXPECT_GE(got_by_the_other(world, take_some, 500us), 900U);
+  EXPECT_GT(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0U);
+  world.os(1).writes_allowed = UINT64_MAX;
+  world.run_for(2s);
+  EXPECT_GE(got_by_the_other(
+                world, [](int) {}, 500us),
+            990U);
+  world.os(1).written.clear();
+  world.os(1).busy = true;
+  const uint64_t drops = world.unit().counters().get(iou::UnitCounter::kSlowHostDrops);
+  for (uint32_t i = 0; i < 40; ++i) world.nic().inject(make_ethernet(host_mac(1), kLanMac, i));
+  world.run_for(iou::kSlowHostMax - 3ms);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), drops) << "all of it is back";
+}
+
+/// The time that the unit waits belongs to the endnode: another one has its own, a new session no fresh one.
+TEST(UnitWait, for_a_host_that_opens_its_session_again_goes_on) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools = {{2048, 4}, {65536, 4}};
+  DriverWorld world(config);
+  world.run_until_open();
+  uint64_t drops = 0;
+  const auto drops_within = [&](size_t host, Duration time) {
+    world.os(host).busy = true;
+    for (uint32_t i = 0; i < 40; ++i)
+      world.nic().inject(make_ethernet(host_mac(static_cast<uint32_t>(host)), kLanMac, i));
+    world.run_for(time, 100us);
+    return world.unit().counters().get(iou::UnitCounter::kSlowHostDrops) -
+           std::exchange(drops, world.unit().counters().get(iou::UnitCounter::kSlowHostDrops));
+  };
+  EXPECT_EQ(drops_within(1, iou::kSlowHostMax - 2ms), 0U);
+  EXPECT_GT(drops_within(1, 4ms), 0U);
+  EXPECT_EQ(drops_within(2, iou::kSlowHostMax / 2), 0U);
+  world.os(2).busy = false;
+  host_comes_back(world, 1);
+  world.run_for(20ms, 100us);
+  ASSERT_EQ(world.session(1).state(), session::SessionState::kOpen);
+  EXPECT_GT(drops_within(1, iou::kSlowHostMax / 2), 0U);
+}
+
+/// Frames that the unit cuts go through memory that the LAN's frames need as well.
+TEST(UnitWait, for_frames_between_hosts_leaves_the_lan_its_turns) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools = {{2048, 64}, {65536, 4}};
+  DriverWorld world(config);
+  world.run_until_open();
+  world.os(1).writes_allowed = 0;
+  const auto keep_busy = [&](int) {
+    world.os(1).writes_allowed = 1;  // in 20 us: more than the 64 MB/s that are always waited for
+    while (world.os(0).to_read.size() < 64)
+      world.os(0).inject_raw(unfinished(host_mac(1), host_mac(0), false));
+  };
+  EXPECT_GE(got_by_the_other(world, keep_busy, 20us), 900U);
+  EXPECT_GT(world.os(1).written.size(), 20'000U);
 }
 
 }  // namespace
