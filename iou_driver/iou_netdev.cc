@@ -68,6 +68,12 @@ uint32_t IouNetdev::active_count() const noexcept {
   return count;
 }
 
+/// True while a session has frames that have not gone everywhere yet.
+bool IouNetdev::holds_frames() const noexcept {
+  return std::any_of(clients().begin(), clients().end(),
+                     [](const UnitClient& client) { return client.session->front_frame() != nullptr; });
+}
+
 UnitClient* IouNetdev::client_of(const session::NetdevSession& session) noexcept {
   for (uint32_t i = 0; i < client_count_; ++i) {
     if (clients_[i].session == &session) return &clients_[i];

@@ -144,6 +144,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   [[nodiscard]] bool fits_as_it_is(const UnitClient& to, const FrameHead& head) const noexcept;
   [[nodiscard]] std::span<std::byte> claim_landing(uint32_t& client) noexcept;
   [[nodiscard]] uint32_t active_count() const noexcept;
+  [[nodiscard]] bool holds_frames() const noexcept;
   void count_taken(UnitClient& to, uint32_t frame_bytes) noexcept;
   [[nodiscard]] WaitBudget& budget_of(Lid lid) noexcept;
 

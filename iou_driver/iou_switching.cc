@@ -211,8 +211,9 @@ int IouNetdev::take_from_nic() noexcept {
 }
 
 /// Memory for the next LAN frame: the claim of the host that got the last one, or of another host. Private
-/// memory if none of several hosts has room, or if the claim is too small for the LAN's largest frame. Empty
-/// if the LAN has to wait. `client` is kUnitClientsMax for private memory.
+/// memory if none of several hosts has room, if the claim is too small for the LAN's largest frame, or if no
+/// host is there and the LAN has yet to take frames of one that has gone: a model takes none while its
+/// answers are not read. Empty if the LAN has to wait. `client` is kUnitClientsMax for private memory.
 std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
   client = kUnitClientsMax;
   if (held_.length != 0) return {};
@@ -232,7 +233,8 @@ std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
     client = index;
     return into;
   }
-  return active > 1 ? std::span<std::byte>(held_.bytes) : std::span<std::byte>();
+  const bool read = active > 1 || (active == 0 && holds_frames());
+  return read ? std::span<std::byte>(held_.bytes) : std::span<std::byte>();
 }
 
 /// Reads one LAN frame and gives it to its hosts; false when there is none or it has to wait.

@@ -4,9 +4,11 @@
 #include <functional>
 #include <utility>
 
+#include "iou_driver/echo_nic.h"
 #include "iou_driver/iou_netdev.h"
 #include "tests/support/driver_world.h"
 #include "tests/support/scripted_host.h"
+#include "tests/support/session_pair.h"
 #include "tests/support/unfinished_frame.h"
 
 namespace weft::test {
@@ -192,6 +194,67 @@ TEST(UnitWait, for_frames_between_hosts_leaves_the_lan_its_turns) {
   };
   EXPECT_GE(got_by_the_other(world, keep_busy, 20us), 900U);
   EXPECT_GT(world.os(1).written.size(), 20'000U);
+}
+
+/// A frame that the LAN object of EchoNic answers.
+std::vector<std::byte> arp_request(const MacAddress& from, const iou::EchoNicConfig& lan) {
+  std::vector<std::byte> bytes(kVnetBytes);
+  const auto frame = make_ethernet(kMacBroadcast, from, 1, 60, kEtherTypeArp);
+  bytes.insert(bytes.end(), frame.begin(), frame.end());
+  std::byte* arp = bytes.data() + kVnetBytes + kEthernetHeaderBytes;
+  store_be(arp, uint16_t{1});
+  store_be(arp + 2, kEtherTypeIpv4);
+  store_be(arp + 6, uint16_t{1});
+  std::memcpy(arp + 24, lan.ipv4.data(), 4);
+  return bytes;
+}
+
+/// The LAN's model takes no frame while its answers are not read; the host that they are for has gone.
+TEST(UnitPlaces, are_free_again_when_a_host_dies_with_frames_that_a_busy_lan_did_not_take) {
+  SessionPairOptions options;
+  options.unit.hosts_max = 1;
+  options.host.mac = host_mac(0);
+  options.pools({{2048, 8}});
+  options.open = false;
+  SessionPair pair(options);
+  const iou::EchoNicConfig lan{.answers = 4};
+  iou::EchoNic nic(lan);
+  iou::IouNetdev half(pair.acceptor(), nic, {});
+  const auto run = [&](int turns, Duration step = 10us) {
+    for (int i = 0; i < turns; ++i) {
+      pair.turn(step);
+      half.poll(pair.clock.now());
+    }
+  };
+  const auto request = arp_request(host_mac(0), lan);
+  pair.restart_host();
+  run(1000);
+  ASSERT_EQ(half.clients().size(), 1U);
+  ASSERT_TRUE(half.clients()[0].active);
+  for (int i = 0; i < 100; ++i) {  // the host takes none of the answers
+    const std::span<std::byte> into = pair.host().claim_frame(2000);
+    if (into.size() < request.size()) break;
+    std::copy(request.begin(), request.end(), into.begin());
+    pair.host().submit_frame(static_cast<uint32_t>(request.size()));
+    run(20);
+  }
+  ASSERT_GT(half.counters().get(iou::UnitCounter::kNicBusyTurns), 0U);
+  pair.options.host.mac = host_mac(1);
+  pair.restart_host();
+  run(3000, 1ms);
+  EXPECT_EQ(pair.host().state(), session::SessionState::kOpen) << to_string(pair.host().refusal());
+  EXPECT_GT(half.counters().get(iou::UnitCounter::kNoHostFor), 0U);
+  EXPECT_EQ(half.clients()[0].mac, host_mac(1));
+}
+
+/// A recording that is played begins with the first host.
+TEST(UnitPlaces, that_nobody_has_taken_yet_leave_the_lan_unread) {
+  DriverWorldConfig config;
+  config.hosts = 0;
+  DriverWorld world(config);
+  world.nic().inject(make_ethernet(kMacBroadcast, kLanMac, 1));
+  world.run();
+  EXPECT_EQ(world.nic().to_read.size(), 1U);
 }
 
 }  // namespace
