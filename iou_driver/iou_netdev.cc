@@ -101,6 +101,10 @@ session::SessionRefusal IouNetdev::admit(const session::SessionPeer& peer) noexc
     counters_.add(UnitCounter::kHostsRefusedMac);
     return session::SessionRefusal::kPolicy;
   }
+  if (config_.is_nics_own(peer.mac)) {
+    counters_.add(UnitCounter::kHostsRefusedMac);
+    return session::SessionRefusal::kMacTaken;
+  }
   for (const UnitClient& client : clients()) {
     // The same node coming back replaces its own session.
     if (client.present && client.mac == peer.mac && client.session->peer().lid != peer.lid) {

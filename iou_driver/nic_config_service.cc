@@ -122,7 +122,7 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
                                     const session::CfgRequest& request) noexcept {
   MacAddress mac{};
   if (!decode_mac(request.data, mac)) return CfgStatus::kBadData;
-  if (mac_taken(mac, &client, all)) {
+  if (is_nics_own(mac) || mac_taken(mac, &client, all)) {
     counters_.add(ConfigCounter::kMacTaken);
     return CfgStatus::kNotPermitted;
   }

@@ -75,6 +75,29 @@ TEST(UnitAddress, that_a_host_has_taken_before_its_session_is_open_is_its_own) {
   EXPECT_EQ(half.admit(other), session::SessionRefusal::kNone);
 }
 
+/// The network stack behind a kernel's interface has that interface's address. A model gives its own away.
+TEST(UnitAddress, of_a_nic_with_a_network_stack_is_for_no_host) {
+  for (const bool model : {false, true}) {
+    DriverWorldConfig config;
+    config.hosts = 2;
+    config.policy.program_nic_mac = model;
+    const MacAddress stack{0x02, 0, 0, 0, 0xEE, 0};
+    config.macs = {host_mac(0), stack};
+    DriverWorld world(config);
+    ASSERT_EQ(world.nic().info().mac, stack);
+    world.run_for(500ms);
+    ASSERT_EQ(world.session(0).state(), session::SessionState::kOpen);
+    EXPECT_EQ(world.session(1).state() == session::SessionState::kOpen, model);
+    EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kHostsRefusedMac) == 0, model);
+    world.session(1).close();
+    world.run_for(100ms);
+    ASSERT_NE(world.session(0).request_config(set_mac_request(stack)), 0U);
+    world.run();
+    EXPECT_EQ(world.unit().clients()[0].mac, model ? stack : host_mac(0));
+    EXPECT_EQ(world.unit().config().counters().get(iou::ConfigCounter::kMacTaken), model ? 0U : 1U);
+  }
+}
+
 /// The first frame of `from` waits for host 1, which then leaves the group. Later host 2 has no room.
 TEST(UnitWait, for_one_host_is_not_held_against_another) {
   DriverWorldConfig config;
