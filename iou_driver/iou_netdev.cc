@@ -2,7 +2,9 @@
 #include "iou_driver/iou_netdev.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/net/ethernet.h"
 
@@ -32,7 +34,7 @@ bool IouNetdev::publish(StatsPage& page, std::string_view prefix) {
 }
 
 int IouNetdev::poll(Instant now) noexcept {
-  now_ = now;
+  if (now != now_) last_turn_ = std::exchange(now_, now);
   int work = nic_.poll(now);
   work += acceptor_.poll(now);
   work += take_from_hosts();
@@ -66,6 +68,12 @@ uint32_t IouNetdev::active_count() const noexcept {
   return count;
 }
 
+/// True while a session has frames that have not gone everywhere yet.
+bool IouNetdev::holds_frames() const noexcept {
+  return std::any_of(clients().begin(), clients().end(),
+                     [](const UnitClient& client) { return client.session->front_frame() != nullptr; });
+}
+
 UnitClient* IouNetdev::client_of(const session::NetdevSession& session) noexcept {
   for (uint32_t i = 0; i < client_count_; ++i) {
     if (clients_[i].session == &session) return &clients_[i];
@@ -73,14 +81,33 @@ UnitClient* IouNetdev::client_of(const session::NetdevSession& session) noexcept
   return nullptr;
 }
 
+/// The endnode's own, else one that no present host uses, and for which nothing has waited for longest.
+WaitBudget& IouNetdev::budget_of(Lid lid) noexcept {
+  WaitBudget* oldest = nullptr;
+  for (WaitBudget& budget : budgets_) {
+    if (budget.lid() == lid) return budget;
+    const bool in_use = std::any_of(clients().begin(), clients().end(), [&](const UnitClient& client) {
+      return client.present && client.budget == &budget;
+    });
+    if (!in_use && (oldest == nullptr || budget.waited_at() < oldest->waited_at())) oldest = &budget;
+  }
+  WEFT_CHECK(oldest != nullptr, "as many budgets as clients, one of which is being opened");
+  *oldest = WaitBudget(lid);
+  return *oldest;
+}
+
 session::SessionRefusal IouNetdev::admit(const session::SessionPeer& peer) noexcept {
   if (!is_station(peer.mac)) {
     counters_.add(UnitCounter::kHostsRefusedMac);
     return session::SessionRefusal::kPolicy;
   }
+  if (config_.is_nics_own(peer.mac)) {
+    counters_.add(UnitCounter::kHostsRefusedMac);
+    return session::SessionRefusal::kMacTaken;
+  }
   for (const UnitClient& client : clients()) {
     // The same node coming back replaces its own session.
-    if (client.active && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
+    if (client.present && client.mac == peer.mac && client.session->peer().lid != peer.lid) {
       counters_.add(UnitCounter::kHostsRefusedMac);
       return session::SessionRefusal::kMacTaken;
     }
@@ -97,7 +124,11 @@ void IouNetdev::on_state(session::NetdevSession& session, session::SessionState 
     client->session = &session;
   }
   // Channel 1 may be faster than channel 0: frames can be here before the session is open.
-  if (state == session::SessionState::kOpening) client->reset(session.peer(), nic_.info().mtu_bytes);
+  if (state == session::SessionState::kOpening) {
+    client->reset(session.peer(), nic_.info().mtu_bytes);
+    client->budget = &budget_of(session.peer().lid);
+  }
+  client->present = state != session::SessionState::kLost && state != session::SessionState::kIdle;
   client->active = state == session::SessionState::kOpen;
   update_nic_offloads();
 }

@@ -5,7 +5,7 @@
 //
 // Back-pressure loses nothing: while the NIC is busy or a host has no free element, the frame stays where it
 // is and the frames behind it wait. A host that takes no frame for kSlowHostMax stops delaying its
-// neighbours.
+// neighbours, and one that takes few of them delays them for a small part of the time (WaitBudget).
 #pragma once
 
 #include <poll.h>
@@ -25,16 +25,13 @@
 #include "base/stats_page.h"
 #include "iou_driver/nic_config_service.h"
 #include "iou_driver/unit_client.h"
+#include "iou_driver/wait_budget.h"
 #include "session/netdev_session.h"
 
 namespace weft::iou {
 
 inline constexpr uint32_t kUnitReadsPerPoll = 8;
 inline constexpr uint32_t kUnitWritesPerPoll = 32;  // per session
-/// With several hosts: how long a frame waits for one of them before it is dropped for that one. Equal to a
-/// switch's wait for an output at standstill (docs/flow_control.md), so that a host that stops delays its
-/// neighbours by less than 50 ms wherever its frames get stuck.
-inline constexpr Duration kSlowHostMax = std::chrono::milliseconds(25);
 
 enum class UnitCounter : uint8_t {
   kFramesToLan,
@@ -55,8 +52,8 @@ enum class UnitCounter : uint8_t {
   kLanReadRefused,     // the NIC offered a frame that fits no element
   kLanBadVnetHeader,   // as kBadVnetHeader, from the NIC
   kUncuttableForHost,  // a frame to be cut for a host: headers contradict each other, or too many pieces
-  kTooLongForHost,     // a frame no element of that session can hold
-  kSlowHostDrops,      // waited kSlowHostMax
+  kTooLongForHost,     // a frame no element of that session can hold, or too long to be cut for it
+  kSlowHostDrops,      // its WaitBudget is used up
   kHostsRefusedMac,    // address taken, a group or zero
   kNicOffloadErrors,   // the NIC refused the offloads that all hosts have
   kCount,
@@ -111,12 +108,15 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   struct HeldFrame {
     std::vector<std::byte> bytes;  // vnet header and frame
     FrameHead head;
-    uint32_t length = 0;   // 0: nothing held
-    uint32_t targets = 0;  // clients that still want it, a bit each
-    Instant since{};
+    uint32_t length = 0;       // 0: nothing held
+    uint32_t targets = 0;      // clients that still want it, a bit each
     uint32_t cutting_for = 0;  // bit of the client that the segmenter works for; 0: none
   };
-  enum class Handed : uint8_t { kDone, kBusy };
+  enum class Handed : uint8_t {
+    kDone,
+    kBusy,        // the host has no room
+    kMemoryBusy,  // the frame has to be cut, and held_ is in use or the LAN's turn
+  };
 
   // Host -> LAN and other hosts.
   int take_from_hosts() noexcept;
@@ -124,7 +124,7 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   [[nodiscard]] bool forward_front(uint32_t index, const session::InboundFrame& frame) noexcept;
   [[nodiscard]] bool head_allowed(UnitClient& from, const session::InboundFrame& frame) noexcept;
   void refuse(UnitClient& from, UnitCounter reason) noexcept;
-  [[nodiscard]] bool waits_for(UnitClient& from, UnitClient& to) noexcept;
+  [[nodiscard]] bool may_wait_for(UnitClient& to) noexcept;
   [[nodiscard]] bool write_to_nic(UnitClient& from, std::span<const std::byte> rest) noexcept;
   [[nodiscard]] uint32_t targets_for(const MacAddress& destination, uint32_t except) const noexcept;
 
@@ -144,6 +144,9 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   [[nodiscard]] bool fits_as_it_is(const UnitClient& to, const FrameHead& head) const noexcept;
   [[nodiscard]] std::span<std::byte> claim_landing(uint32_t& client) noexcept;
   [[nodiscard]] uint32_t active_count() const noexcept;
+  [[nodiscard]] bool holds_frames() const noexcept;
+  void count_taken(UnitClient& to, uint32_t frame_bytes) noexcept;
+  [[nodiscard]] WaitBudget& budget_of(Lid lid) noexcept;
 
   void tell_link_state() noexcept;
   void update_nic_offloads() noexcept;
@@ -162,7 +165,11 @@ class IouNetdev final : public session::AcceptorEvents, public DriverHalf {
   uint32_t landing_ = 0;  // client that got the last LAN frame; the next one is read into its memory
   HeldFrame held_;
   bool nic_held_ = false;  // LAN frames must wait
+  bool lan_turn_ =
+      false;  // a host's frame has kept the LAN out of held_; the LAN is read before the next one
+  std::array<WaitBudget, kUnitClientsMax> budgets_;
   Instant now_{};
+  Instant last_turn_{};
   Offload nic_offloads_ = Offload::kNone;
   CounterSet<UnitCounter> counters_;
 };

@@ -3,7 +3,8 @@
 // frame stays at the front and keeps its element, which is the back-pressure on its host. LAN to host: the
 // next frame is read straight into the send memory of the session that got the last one; if it is for another
 // host, it is copied. A frame that a host cannot take now, or not whole, waits in `held_`; until it is
-// delivered no further LAN frame is read.
+// delivered no further LAN frame is read. If it came from a host, the LAN is read before the next one of a
+// host may wait there.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -98,29 +99,41 @@ bool IouNetdev::forward_front(uint32_t index, const session::InboundFrame& frame
   }
   while (left != 0) {
     const auto to = static_cast<uint32_t>(std::countr_zero(left));
-    if (hand_over(to, head_, rest) == Handed::kDone) {
+    const Handed handed = hand_over(to, head_, rest);
+    if (handed == Handed::kDone) {
       counters_.add(UnitCounter::kFramesBetweenHosts);
-    } else if (waits_for(from, clients_[to])) {
+    } else if (handed == Handed::kMemoryBusy || may_wait_for(clients_[to])) {
       counters_.add(UnitCounter::kHostBusyTurns);
       return false;
     } else {
       counters_.add(UnitCounter::kSlowHostDrops);
       ++clients_[to].statistics.drops;
     }
-    from.waiting_since = kNever;
     from.delivered |= bit_of(to);
     left &= ~bit_of(to);
   }
   return true;
 }
 
-/// True while the front frame of `from` waits for host `to`, which has no room: at most as long as a LAN
-/// frame waits, and not at all if `to` counts as slow.
-bool IouNetdev::waits_for(UnitClient& from, UnitClient& to) noexcept {
+/// True while a frame waits for a host that has no room; asked in each turn. False once the budget of its
+/// endnode is used up, and until the host takes a frame again.
+bool IouNetdev::may_wait_for(UnitClient& to) noexcept {
   if (to.slow) return false;
-  if (from.waiting_since == kNever || !to.session->port_up()) from.waiting_since = now_;
-  to.slow = now_ - from.waiting_since >= kSlowHostMax;
+  // While the unit's own port is down no host counts as slow, so that a dead switch loses no frames.
+  if (!to.session->port_up()) {
+    to.budget->wait_unblamed(now_);
+    return true;
+  }
+  to.slow = !to.budget->wait(now_, last_turn_);
   return !to.slow;
+}
+
+void IouNetdev::count_taken(UnitClient& to, uint32_t frame_bytes) noexcept {
+  to.slow = false;
+  to.budget->add_taken(frame_bytes);
+  ++to.statistics.frames_in;
+  to.statistics.bytes_in += frame_bytes;
+  counters_.add(UnitCounter::kFramesToHosts);
 }
 
 /// False when the NIC is busy.
@@ -163,11 +176,18 @@ IouNetdev::Handed IouNetdev::hand_over(uint32_t index, const FrameHead& head,
   UnitClient& to = clients_[index];
   const uint32_t bytes = kVnetBytes + head.frame_bytes;
   if (!fits_as_it_is(to, head)) {
-    if (held_.length != 0 || !is_waited_for(to, bytes)) return Handed::kBusy;
+    if (bytes > held_.bytes.size()) {
+      counters_.add(UnitCounter::kTooLongForHost);
+      ++to.statistics.drops;
+      return Handed::kDone;
+    }
+    if (!is_waited_for(to, bytes)) return Handed::kBusy;
+    if (held_.length != 0 || lan_turn_) return Handed::kMemoryBusy;
     std::memcpy(held_.bytes.data(), head.bytes.data(), head.size);
     if (!rest.empty()) std::memcpy(held_.bytes.data() + head.size, rest.data(), rest.size());
     hold(std::span(held_.bytes).first(bytes), bit_of(index));
     serve_held();
+    lan_turn_ = held_.length != 0;
     return Handed::kDone;
   }
   const std::span<std::byte> into = to.session->claim_frame(bytes);
@@ -175,10 +195,7 @@ IouNetdev::Handed IouNetdev::hand_over(uint32_t index, const FrameHead& head,
   std::memcpy(into.data(), head.bytes.data(), head.size);
   if (!rest.empty()) std::memcpy(into.data() + head.size, rest.data(), rest.size());
   to.session->submit_frame(bytes);
-  ++to.statistics.frames_in;
-  to.statistics.bytes_in += head.frame_bytes;
-  to.slow = false;
-  counters_.add(UnitCounter::kFramesToHosts);
+  count_taken(to, head.frame_bytes);
   return Handed::kDone;
 }
 
@@ -189,12 +206,14 @@ int IouNetdev::take_from_nic() noexcept {
     if (!read_one()) break;
     ++taken;
   }
+  if (taken != 0 || !nic_held_) lan_turn_ = false;
   return taken;
 }
 
 /// Memory for the next LAN frame: the claim of the host that got the last one, or of another host. Private
-/// memory if none of several hosts has room, or if the claim is too small for the LAN's largest frame. Empty
-/// if the LAN has to wait. `client` is kUnitClientsMax for private memory.
+/// memory if none of several hosts has room, if the claim is too small for the LAN's largest frame, or if no
+/// host is there and the LAN has yet to take frames of one that has gone: a model takes none while its
+/// answers are not read. Empty if the LAN has to wait. `client` is kUnitClientsMax for private memory.
 std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
   client = kUnitClientsMax;
   if (held_.length != 0) return {};
@@ -214,7 +233,8 @@ std::span<std::byte> IouNetdev::claim_landing(uint32_t& client) noexcept {
     client = index;
     return into;
   }
-  return active > 1 ? std::span<std::byte>(held_.bytes) : std::span<std::byte>();
+  const bool read = active > 1 || (active == 0 && holds_frames());
+  return read ? std::span<std::byte>(held_.bytes) : std::span<std::byte>();
 }
 
 /// Reads one LAN frame and gives it to its hosts; false when there is none or it has to wait.
@@ -263,10 +283,7 @@ void IouNetdev::route(std::span<const std::byte> bytes, uint32_t landing, uint32
   if (!stays) return;
   UnitClient& to = clients_[landing];
   to.session->submit_frame(static_cast<uint32_t>(bytes.size()));
-  ++to.statistics.frames_in;
-  to.statistics.bytes_in += head_.frame_bytes;
-  to.slow = false;
-  counters_.add(UnitCounter::kFramesToHosts);
+  count_taken(to, head_.frame_bytes);
   landing_ = landing;
 }
 
@@ -306,7 +323,6 @@ void IouNetdev::hold(std::span<const std::byte> bytes, uint32_t targets) noexcep
   if (bytes.data() != held_.bytes.data()) std::memcpy(held_.bytes.data(), bytes.data(), bytes.size());
   held_.length = static_cast<uint32_t>(bytes.size());
   held_.targets = targets;
-  held_.since = now_;
   held_.cutting_for = 0;
   (void)copy_head(std::span<const std::byte>(held_.bytes).first(held_.length), held_.head);
 }
@@ -322,25 +338,24 @@ void IouNetdev::serve_held() noexcept {
     if (serve_held_to(index) == Handed::kDone) held_.targets &= ~bit_of(index);
   }
   if (held_.targets != 0) counters_.add(UnitCounter::kHostBusyTurns);
-  if (held_.targets == 0) held_.length = 0;
   drop_for_slow_hosts();
+  if (held_.targets == 0) held_.length = 0;
 }
 
 void IouNetdev::drop_for_slow_hosts() noexcept {
-  if (held_.length == 0 || now_ - held_.since < kSlowHostMax || active_count() < 2) return;
-  // While the unit's own port is down no host counts as slow, so that a dead switch loses no frames.
-  if (!clients_[static_cast<uint32_t>(std::countr_zero(held_.targets))].session->port_up()) {
-    held_.since = now_;
-    return;
-  }
+  if (held_.targets == 0 || active_count() < 2) return;
   for (uint32_t left = held_.targets; left != 0; left &= left - 1) {
-    UnitClient& client = clients_[static_cast<uint32_t>(std::countr_zero(left))];
-    client.slow = true;
+    const auto index = static_cast<uint32_t>(std::countr_zero(left));
+    UnitClient& client = clients_[index];
+    if (may_wait_for(client)) continue;
+    held_.targets &= ~bit_of(index);
+    if (held_.cutting_for == bit_of(index)) {
+      segmenter_.cancel();
+      held_.cutting_for = 0;
+    }
     ++client.statistics.drops;
     counters_.add(UnitCounter::kSlowHostDrops);
   }
-  segmenter_.cancel();
-  held_.length = held_.targets = held_.cutting_for = 0;
 }
 
 IouNetdev::Handed IouNetdev::serve_held_to(uint32_t index) noexcept {
@@ -378,10 +393,7 @@ IouNetdev::Handed IouNetdev::cut_held_for(UnitClient& to) noexcept {
     const std::span<std::byte> into = to.session->claim_frame(bytes);
     if (into.size() < bytes) return Handed::kBusy;
     to.session->submit_frame(segmenter_.next(into));
-    to.slow = false;
-    ++to.statistics.frames_in;
-    to.statistics.bytes_in += bytes - kVnetBytes;
-    counters_.add(UnitCounter::kFramesToHosts);
+    count_taken(to, bytes - kVnetBytes);
   }
   held_.cutting_for = 0;
   return Handed::kDone;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr uint32_t kMtuBytesMin = 68;
 
-uint32_t active_count(std::span<const UnitClient> all) noexcept {
+uint32_t present_count(std::span<const UnitClient> all) noexcept {
   uint32_t count = 0;
-  for (const UnitClient& client : all) count += client.active ? 1 : 0;
+  for (const UnitClient& client : all) count += client.present ? 1 : 0;
   return count;
 }
 
@@ -21,7 +21,7 @@ uint32_t active_count(std::span<const UnitClient> all) noexcept {
 
 bool mac_taken(const MacAddress& mac, const UnitClient* self, std::span<const UnitClient> all) noexcept {
   for (const UnitClient& client : all) {
-    if (&client != self && client.active && client.mac == mac) return true;
+    if (&client != self && client.present && client.mac == mac) return true;
   }
   return false;
 }
@@ -122,11 +122,11 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
                                     const session::CfgRequest& request) noexcept {
   MacAddress mac{};
   if (!decode_mac(request.data, mac)) return CfgStatus::kBadData;
-  if (mac_taken(mac, &client, all)) {
+  if (is_nics_own(mac) || mac_taken(mac, &client, all)) {
     counters_.add(ConfigCounter::kMacTaken);
     return CfgStatus::kNotPermitted;
   }
-  if (policy_.program_nic_mac && active_count(all) == 1) {
+  if (policy_.program_nic_mac && present_count(all) == 1) {
     const Status set = nic_.set_mac(mac);
     if (!set.ok()) {
       log(LogLevel::kWarn, "{}", set.error().text);

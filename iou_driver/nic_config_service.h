@@ -16,14 +16,15 @@ namespace weft::iou {
 struct NicPolicy {
   bool bridge = false;  // frames with a foreign source address may pass
   bool promiscuous_allowed = false;
-  bool program_nic_mac = true;  // with a single host, its address is set at the NIC itself
+  bool program_nic_mac =
+      true;  // a single host's address is set at the NIC itself; else the NIC keeps its own
 };
 
 enum class ConfigCounter : uint8_t {
   kApplied,
   kUnknown,  // class or code
   kBadData,
-  kMacTaken,
+  kMacTaken,  // by another host, or by the NIC
   kPromiscuousRefused,
   kNicRefused,
   kMtuLimited,  // the NIC's own MTU is smaller than a host wants, and could not be changed
@@ -42,6 +43,10 @@ class NicConfigService {
   /// them.
   void apply(UnitClient& client, std::span<const UnitClient> all, const session::CfgRequest& request,
              session::CfgReply& reply) noexcept;
+  /// True for the address of a NIC that keeps it, because a network stack behind it uses it.
+  [[nodiscard]] bool is_nics_own(const MacAddress& mac) const noexcept {
+    return !policy_.program_nic_mac && nic_.info().mac == mac;
+  }
   [[nodiscard]] CounterSet<ConfigCounter>& counters() noexcept { return counters_; }
 
  private:
@@ -65,7 +70,7 @@ class NicConfigService {
   CounterSet<ConfigCounter> counters_;
 };
 
-/// True when another open session has this address, or the NIC's LAN side must keep it.
+/// True when the host of another session has this address, also one whose session is being opened.
 [[nodiscard]] bool mac_taken(const MacAddress& mac, const UnitClient* self,
                              std::span<const UnitClient> all) noexcept;
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/clock.h"
 #include "base/net/frame_port.h"
+#include "iou_driver/wait_budget.h"
 #include "messages/cfg_data.h"
 #include "session/netdev_session.h"
 
@@ -15,7 +15,9 @@ namespace weft::iou {
 
 struct UnitClient {
   session::NetdevSession* session = nullptr;
-  bool active = false;  // the session is open
+  bool present =
+      false;            // from the opening of the session until it is lost or closed: `mac` is the host's own
+  bool active = false;  // the session is open: frames move
   MacAddress mac{};
   uint32_t mtu_bytes = 0;  // of frames without GSO, as the host wants it
   NicFilters filters;
@@ -24,10 +26,10 @@ struct UnitClient {
   bool link_told = false;   // link state last sent to the host
   bool link_known = false;  // a link state was sent
   uint64_t link_transaction = 0;
-  uint32_t delivered = 0;          // destinations that already have the front frame, a bit each
-  Instant waiting_since = kNever;  // the front frame, for a host without room
-  bool mtu_told = false;           // the log says that the NIC's MTU is too small for it
-  bool slow = false;  // did not take a LAN frame in time; not waited for until it takes a frame again
+  uint32_t delivered = 0;        // destinations that already have the front frame, a bit each
+  bool mtu_told = false;         // the log says that the NIC's MTU is too small for it
+  bool slow = false;             // its budget was used up; not waited for until it takes a frame again
+  WaitBudget* budget = nullptr;  // of its endnode
 
   /// For a host whose session is being opened.
   void reset(const session::SessionPeer& peer, uint32_t nic_mtu_bytes) noexcept {
@@ -39,7 +41,6 @@ struct UnitClient {
     link_known = false;
     link_transaction = 0;
     delivered = 0;
-    waiting_since = kNever;
     mtu_told = false;
     slow = false;
   }

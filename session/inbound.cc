@@ -30,11 +30,14 @@ void Inbound::pool_missing(uint32_t reference) noexcept {
   end_->violation(pools_.has_been(reference) ? C::kIdataPoolFlushed : C::kIdataPoolUnknown);
 }
 
-/// Records a violation and returns false for an indication that contradicts our own record.
-bool Inbound::fits(IndicationFault fault) noexcept {
+/// Records a violation and returns false for an indication that contradicts our own record, or for a frame
+/// that is longer than agreed: the driver's memory for a frame is as large as that, elements may be larger.
+bool Inbound::fits(IndicationFault fault, uint32_t bytes) noexcept {
   switch (fault) {
     case IndicationFault::kNone:
-      return true;
+      if (bytes <= kVnetBytes + context_.peer.frame_bytes_max) return true;
+      end_->violation(C::kIdataTooLong);
+      break;
     case IndicationFault::kFlushed:
       end_->violation(C::kIdataPoolFlushed);
       break;
@@ -80,7 +83,7 @@ void Inbound::on_write(const adapter::WorkCompletion& done) noexcept {
   const PoolElement used = decode_idata(done.imm);
   RecvPool* pool = pools_.find(used.pool);
   if (pool == nullptr) return pool_missing(used.pool);
-  if (!fits(pool->check_write(used, done.written_va, done.byte_count))) return;
+  if (!fits(pool->check_write(used, done.written_va, done.byte_count), done.byte_count)) return;
   indicate(*pool, used.element, done.byte_count);
 }
 
@@ -111,7 +114,7 @@ void Inbound::on_indications(const BufferRdmaIndicate& body) noexcept {
   for (const Indication& used : body.used) {
     RecvPool* pool = pools_.find(used.pool);
     if (pool == nullptr) return pool_missing(used.pool);
-    if (!fits(pool->check_indication(used))) return;
+    if (!fits(pool->check_indication(used), used.data_bytes)) return;
     context_.count(C::kIndicationsIn);
     indicate(*pool, used.element, used.data_bytes);
   }

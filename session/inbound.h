@@ -46,7 +46,7 @@ class Inbound {
     RecvPool* pool = nullptr;
   };
   void indicate(RecvPool& pool, uint32_t element, uint32_t bytes) noexcept;
-  [[nodiscard]] bool fits(IndicationFault fault) noexcept;
+  [[nodiscard]] bool fits(IndicationFault fault, uint32_t bytes) noexcept;
   void pool_missing(uint32_t reference) noexcept;
   void skip_refused() noexcept;
   void free_front() noexcept;

@@ -51,6 +51,7 @@ struct DriverWorldConfig {
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
   std::vector<session::PoolClass> pools = {{2048, 16}, {65536, 4}};
+  uint32_t frame_bytes_max = kGsoFrameBytesMax;  // of sessions in RDMA mode, and of the hosts' interfaces
   Offload host_offloads = Offload::kNone;
   Offload nic_offloads = Offload::kNone;
   iou::NicPolicy policy;
@@ -201,7 +202,7 @@ class DriverWorld {
     out.mode = config.mode;
     out.encoding = config.encoding;
     out.pools = config.pools;
-    out.frame_bytes_max = config.mode == TransferMode::kRdma ? kGsoFrameBytesMax : kJumboFrameBytes;
+    out.frame_bytes_max = config.mode == TransferMode::kRdma ? config.frame_bytes_max : kJumboFrameBytes;
     out.features = port.info().offloads;
     out.mac = port.info().mac;
     return out;
@@ -227,7 +228,8 @@ class DriverWorld {
       HostInterface interface;
       interface.unit = unit;
       const MacAddress mac = index < config.macs.size() ? config.macs[index] : host_mac(index);
-      interface.os = std::make_unique<MemoryFramePort>(mac, config.host_offloads, 1500, 65524);
+      interface.os =
+          std::make_unique<MemoryFramePort>(mac, config.host_offloads, 1500, config.frame_bytes_max);
       session::SessionConfig session = session_config(session::SessionRole::kHost, *interface.os);
       session.port = static_cast<uint8_t>(1 + host.interfaces.size() % config.ports_per_host);
       session.unit = Lid(static_cast<uint16_t>(units[unit].node + 1));
@@ -242,5 +244,18 @@ class DriverWorld {
     hosts.push_back(std::move(host));
   }
 };
+
+/// The host dies and is there again before anybody has missed it.
+inline void host_comes_back(DriverWorld& world, uint32_t host = 0) {
+  DriverWorld::HostInterface& interface = world.hosts[host].interfaces[0];
+  interface.half.reset();
+  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(host), .unit = Lid(1)};
+  interface.session =
+      session::NetdevSession::make(session, *world.nodes[world.hosts[host].node].session_ports, world.random);
+  ::weft::host::NicSettings settings;
+  settings.mac = host_mac(host);
+  interface.half = std::make_unique<::weft::host::HostNetdev>(*interface.session, *interface.os, settings);
+  interface.half->open();
+}
 
 }  // namespace weft::test

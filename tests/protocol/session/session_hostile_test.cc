@@ -116,6 +116,35 @@ TEST_F(Hostile, a_message_that_indicates_more_than_an_element) {
   expect_reset(C::kIdataTooLong);
 }
 
+/// An element may be larger than the longest frame that both sides have agreed on.
+TEST_F(Hostile, a_frame_longer_than_agreed_is_refused_in_an_element_that_holds_it) {
+  for (const bool by_message : {false, true}) {
+    ScriptedHost sender(unit_config());
+    ASSERT_TRUE(sender.connect());
+    sender.advertise();
+    const uint32_t agreed = sender.unit().peer().frame_bytes_max;
+    const auto send = [&](uint32_t index, uint32_t frame_bytes) {
+      const RemoteElement element = sender.element(index, 1);
+      ASSERT_GT(element.element_bytes, kVnetBytes + frame_bytes);
+      if (!by_message) return sender.write(element, index, frame_bytes, idata_of(element));
+      sender.write(element, index, frame_bytes, std::nullopt);
+      BufferRdmaIndicate body;
+      body.used.push_back({.pool = element.pool,
+                           .element = index,
+                           .element_bytes = element.element_bytes,
+                           .data_bytes = kVnetBytes + frame_bytes});
+      sender.say({.context = index, .body = body});
+    };
+    send(0, agreed);
+    ASSERT_NE(sender.unit().front_frame(), nullptr);
+    EXPECT_EQ(check_frame(sender.unit().front_frame()->bytes), 0U);
+    send(1, agreed + 1);
+    EXPECT_EQ(sender.count(C::kIdataTooLong), 1U);
+    EXPECT_EQ(sender.count(C::kLostViolation), 1U);
+    EXPECT_EQ(sender.count(C::kFramesIn), 1U) << "only the first one was delivered";
+  }
+}
+
 TEST_F(Hostile, a_flushed_pool_is_not_indicated) {
   BufferPoolFlushRequest flush;
   flush.pools.push_back(1);

@@ -66,6 +66,27 @@ TEST_P(OffloadPassage, from_a_host_to_all_others_and_the_lan) {
     EXPECT_EQ(world.os(host).written, std::vector<Bytes>{frame}) << host;
 }
 
+/// Elements may be larger than the memory in which the unit cuts a frame.
+TEST(FramesToCut, longer_than_the_memory_for_them_are_dropped) {
+  DriverWorldConfig config;
+  config.hosts = 2;
+  config.pools = {{2048, 16}, {131072, 4}};
+  config.frame_bytes_max = 131072 - kVnetBytes;
+  config.host_offloads = config.nic_offloads = kOffloadsAll;
+  DriverWorld world(config);
+  world.run_until_open();
+  world.host(1).controller().set_features(Offload::kNone);
+  world.run();
+  for (const uint32_t frame_bytes : {kSegmenterBytesMax - kVnetBytes + 1, config.frame_bytes_max}) {
+    world.os(0).inject_raw(unfinished(host_mac(1), host_mac(0), true, 1400, frame_bytes));
+  }
+  const Bytes last = make_ethernet(host_mac(1), host_mac(0), 7);
+  world.os(0).inject(last);
+  world.run_for(std::chrono::milliseconds(20), std::chrono::microseconds(20));
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kTooLongForHost), 2U);
+  EXPECT_EQ(DriverWorld::taken(world.os(1)), std::vector<Bytes>{last});
+}
+
 INSTANTIATE_TEST_SUITE_P(Unfinished, OffloadPassage, ::testing::Bool());
 
 /// The pieces of a GSO frame are held to the NIC's MTU like any frame; a tag is allowed on top.

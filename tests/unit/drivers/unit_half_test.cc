@@ -14,19 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using Frames = std::vector<std::vector<std::byte>>;
 
-/// The first host dies and is there again before anybody has missed it.
-void host_comes_back(DriverWorld& world) {
-  DriverWorld::HostInterface& interface = world.hosts[0].interfaces[0];
-  interface.half.reset();
-  const session::SessionConfig session{.pools = world.config.pools, .mac = host_mac(0), .unit = Lid(1)};
-  interface.session =
-      session::NetdevSession::make(session, *world.nodes[world.hosts[0].node].session_ports, world.random);
-  host::NicSettings settings;
-  settings.mac = host_mac(0);
-  interface.half = std::make_unique<host::HostNetdev>(*interface.session, *interface.os, settings);
-  interface.half->open();
-}
-
 /// Channel 1 is faster than channel 0: the first frame of another host, in the session object of an earlier
 /// one, is there before the session is open, and is judged by the address of its own host.
 TEST(UnitHalf, a_frame_before_the_session_is_open_belongs_to_its_own_host) {
