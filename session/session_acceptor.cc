@@ -2,7 +2,8 @@
 // existing session, version, encoding, mode, idata format, frame size, MAC address, sessions of its LID,
 // policy, room. The first failed check goes into the REJ. A REQ with the nonce of a live session is answered
 // as before; one with a new nonce from a host whose LID and MAC address have a session means that this host
-// has come back, and ends the old session. Everything else must name a session by nonce and source LID.
+// has come back, and ends the old session. A session's MAC address is that of its REQ until the host sets
+// another one. Everything else must name a session by nonce and source LID.
 #include <fmt/core.h>
 
 #include <algorithm>
