@@ -98,7 +98,7 @@ void Connection::on(ConnectionEvent event, const SessionDatagram* datagram) noex
     case ConnectionStep::kBeRefused:
       return be_refused(datagram->message);
     case ConnectionStep::kBeForgotten:
-      return incarnation_->end().lose(C::kLostForgotten);
+      return be_left(C::kLostForgotten);
     case ConnectionStep::kSayRep:
       send(CmAttribute::kRep);
       return event == ConnectionEvent::kAccepted ? enter(SessionState::kOpening) : void();
@@ -109,7 +109,7 @@ void Connection::on(ConnectionEvent event, const SessionDatagram* datagram) noex
       return send(CmAttribute::kDrep);
     case ConnectionStep::kPartAfterDreq:
       send(CmAttribute::kDrep);
-      return incarnation_->end().lose(C::kLostPeerLeft);
+      return be_left(C::kLostPeerLeft);
     case ConnectionStep::kBeginFrames:
       return begin_frames();
     case ConnectionStep::kBeginFlush:
@@ -235,6 +235,13 @@ void Connection::take_down() noexcept {
   }
   end_incarnation();
   update_gauges();
+}
+
+/// The peer has ended the session. An offence of its, until then, is the reason that counts; its frames stay
+/// for the driver.
+void Connection::be_left(SessionCounter reason) noexcept {
+  incarnation_->settle();
+  incarnation_->end().lose(reason);
 }
 
 Inbound* Connection::inbound() const noexcept {
@@ -369,8 +376,7 @@ Status Connection::accept(const SessionDatagram& request, const SessionPeer& pee
 
 void Connection::replace() noexcept {
   if (incarnation_ == nullptr) return;
-  incarnation_->drain_receives();
-  incarnation_->end().lose(C::kLostReplaced);
+  be_left(C::kLostReplaced);
   on(ConnectionEvent::kEnded);
 }
 

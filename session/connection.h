@@ -60,6 +60,7 @@ class Connection final : private IncarnationOwner {
   void begin_frames() noexcept;
   void finish_flush() noexcept;
   void take_down() noexcept;
+  void be_left(SessionCounter reason) noexcept;
 
   [[nodiscard]] bool attempt_due() const noexcept;
   int poll_datagrams() noexcept;
