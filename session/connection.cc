@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/out_of_memory.h"
 
 namespace weft::session {
 
@@ -200,14 +201,16 @@ Instant Connection::deadline() const noexcept {
 
 /// Creates the incarnation for the mode in context_.peer. Frames of the last one that the driver still holds
 /// are dropped and counted.
-Status Connection::begin_incarnation() {
+Status Connection::begin_incarnation() noexcept {
   if (leftovers_ != nullptr) leftovers_->drop_all();
   leftovers_.reset();
-  Result<std::unique_ptr<Incarnation>> made = Incarnation::begin(context_, store_, *this);
-  if (!made) return made.error();
-  incarnation_ = std::move(*made);
-  ++incarnations_;
-  return {};
+  return status_with_memory([&]() -> Status {
+    Result<std::unique_ptr<Incarnation>> made = Incarnation::begin(context_, store_, *this);
+    if (!made) return made.error();
+    incarnation_ = std::move(*made);
+    ++incarnations_;
+    return {};
+  });
 }
 
 /// Does nothing if there is no incarnation. The driver is told of its failed transactions after incarnation_
@@ -320,7 +323,8 @@ void Connection::bind_peer(const SessionDatagram& reply) noexcept {
     refusal_ = SessionRefusal::kMalformed;
     return;
   }
-  if (const Status status = incarnation_->connect(reply.lid, offer); !status) {
+  if (const Status status = status_with_memory([&] { return incarnation_->connect(reply.lid, offer); });
+      !status) {
     log(LogLevel::kError, "{}: {}", context_.config.name, status.error().text);
     return incarnation_->end().lose(C::kLostQpError);
   }
@@ -353,7 +357,7 @@ void Connection::be_refused(const SessionMad& reject) noexcept {
 
 // ---- unit ---------------------------------------------------------------------------------------
 
-Status Connection::accept(const SessionDatagram& request, const SessionPeer& peer) {
+Status Connection::accept(const SessionDatagram& request, const SessionPeer& peer) noexcept {
   const SessionOffer& offer = request.message.offer;
   context_.peer = peer;
   if (Status status = begin_incarnation(); !status) return status;
@@ -363,7 +367,8 @@ Status Connection::accept(const SessionDatagram& request, const SessionPeer& pee
   context_.peer.features = context_.rdma()
                                ? static_cast<Offload>(offer.features & static_cast<uint32_t>(config.features))
                                : Offload::kNone;
-  if (Status status = incarnation_->connect(request.lid, offer); !status) {
+  if (Status status = status_with_memory([&] { return incarnation_->connect(request.lid, offer); });
+      !status) {
     incarnation_.reset();
     return status;
   }

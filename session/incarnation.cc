@@ -224,7 +224,6 @@ bool Incarnation::tick() noexcept {
   check_accesses();
   if (!watch_.port_stays(channels_->port_up())) end_.lose(C::kLostPortDown);
   if (channels_->missed_packets() != missed_packets_) end_.lose(C::kLostGap);
-  if (channels_->refused_accesses() != 0) end_.violation(C::kKeyRefused);
   if (end_.decided()) return false;
   transactions_.expire();
   const bool interval_over = watch_.keepalive_due();
@@ -252,11 +251,7 @@ bool Incarnation::step_close() noexcept {
     return true;
   }
   if (!control_.may_send() || !outbound_.drained()) return false;
-  BufferPoolFlushRequest peers;
-  for (const uint32_t reference : outbound_.references()) {
-    if (reference != kPoolOfReceiveWqes) peers.pools.push_back(reference);
-  }
-  return flush_.finish(inbound_->pools().to_flush(), peers);
+  return flush_.finish(inbound_->pools().to_flush(), outbound_.to_flush());
 }
 
 }  // namespace weft::session

@@ -162,9 +162,11 @@ bool RemotePools::running_low(BufferRecvPoolGet& out) const noexcept {
   return false;
 }
 
-std::vector<uint32_t> RemotePools::references() const {
-  std::vector<uint32_t> out;
-  for (const auto& pool : pools_) out.push_back(pool->advert.pool);
+BufferPoolFlushRequest RemotePools::to_flush() const noexcept {
+  BufferPoolFlushRequest out;
+  for (const auto& pool : pools_) {
+    if (pool->advert.pool != kPoolOfReceiveWqes) out.pools.push_back(pool->advert.pool);
+  }
   return out;
 }
 

@@ -67,8 +67,8 @@ class RemotePools {
   [[nodiscard]] uint64_t elements() const noexcept { return elements_; }
   [[nodiscard]] uint64_t free() const noexcept { return free_; }
   [[nodiscard]] uint64_t consumed() const noexcept { return consumed_; }
-  /// References of all pools, smallest element first.
-  [[nodiscard]] std::vector<uint32_t> references() const;
+  /// All pools that a flush names, smallest element first.
+  [[nodiscard]] BufferPoolFlushRequest to_flush() const noexcept;
 
  private:
   struct Pool {
