@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/cancel_shield.h"
+#include "base/out_of_memory.h"
 #include "base/words.h"
 
 namespace weft {
@@ -75,8 +76,16 @@ void log_write(LogLevel level, std::string_view text) noexcept {
     // One write per line keeps lines of several processes whole; a full pipe loses the line, not the program.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {
-    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    constexpr char kEnd = '\n';
+    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    written = write(STDERR_FILENO, &kEnd, 1);
   }
+}
+
+void log_format(LogLevel level, fmt::string_view format, fmt::format_args args) noexcept {
+  std::string text;
+  if (with_memory([&] { text = fmt::vformat(format, args); })) return log_write(level, text);
+  log_write(level, {format.data(), format.size()});
 }
 
 }  // namespace weft

@@ -27,10 +27,12 @@ void log_setup(std::string_view program, LogLevel lowest, LogTime time = LogTime
 /// The line that log_write() would print, for a log other than our standard error.
 [[nodiscard]] std::string log_line(LogLevel level, std::string_view text);
 void log_write(LogLevel level, std::string_view text) noexcept;
+/// Formats the text and writes its line; without memory for the text, its format as it stands.
+void log_format(LogLevel level, fmt::string_view format, fmt::format_args args) noexcept;
 
 template <class... Args>
-void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(level)) log_write(level, fmt::format(format, std::forward<Args>(args)...));
+void log(LogLevel level, fmt::format_string<Args...> format, const Args&... args) noexcept {
+  if (log_enabled(level)) log_format(level, format, fmt::make_format_args(args...));
 }
 
 /// Lets one event through per interval and counts the rest. Owner thread only.

@@ -134,6 +134,7 @@ CfgStatus NicConfigService::set_mac(UnitClient& client, std::span<const UnitClie
     }
   }
   client.mac = mac;
+  client.session->set_peer_mac(mac);
   return CfgStatus::kGood;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/out_of_memory.h"
 
 namespace weft::session {
 
@@ -98,7 +99,7 @@ void Connection::on(ConnectionEvent event, const SessionDatagram* datagram) noex
     case ConnectionStep::kBeRefused:
       return be_refused(datagram->message);
     case ConnectionStep::kBeForgotten:
-      return incarnation_->end().lose(C::kLostForgotten);
+      return be_left(C::kLostForgotten);
     case ConnectionStep::kSayRep:
       send(CmAttribute::kRep);
       return event == ConnectionEvent::kAccepted ? enter(SessionState::kOpening) : void();
@@ -109,7 +110,7 @@ void Connection::on(ConnectionEvent event, const SessionDatagram* datagram) noex
       return send(CmAttribute::kDrep);
     case ConnectionStep::kPartAfterDreq:
       send(CmAttribute::kDrep);
-      return incarnation_->end().lose(C::kLostPeerLeft);
+      return be_left(C::kLostPeerLeft);
     case ConnectionStep::kBeginFrames:
       return begin_frames();
     case ConnectionStep::kBeginFlush:
@@ -200,14 +201,16 @@ Instant Connection::deadline() const noexcept {
 
 /// Creates the incarnation for the mode in context_.peer. Frames of the last one that the driver still holds
 /// are dropped and counted.
-Status Connection::begin_incarnation() {
+Status Connection::begin_incarnation() noexcept {
   if (leftovers_ != nullptr) leftovers_->drop_all();
   leftovers_.reset();
-  Result<std::unique_ptr<Incarnation>> made = Incarnation::begin(context_, store_, *this);
-  if (!made) return made.error();
-  incarnation_ = std::move(*made);
-  ++incarnations_;
-  return {};
+  return status_with_memory([&]() -> Status {
+    Result<std::unique_ptr<Incarnation>> made = Incarnation::begin(context_, store_, *this);
+    if (!made) return made.error();
+    incarnation_ = std::move(*made);
+    ++incarnations_;
+    return {};
+  });
 }
 
 /// Does nothing if there is no incarnation. The driver is told of its failed transactions after incarnation_
@@ -235,6 +238,13 @@ void Connection::take_down() noexcept {
   }
   end_incarnation();
   update_gauges();
+}
+
+/// The peer has ended the session. An offence of its, until then, is the reason that counts; its frames stay
+/// for the driver.
+void Connection::be_left(SessionCounter reason) noexcept {
+  incarnation_->settle();
+  incarnation_->end().lose(reason);
 }
 
 Inbound* Connection::inbound() const noexcept {
@@ -313,7 +323,8 @@ void Connection::bind_peer(const SessionDatagram& reply) noexcept {
     refusal_ = SessionRefusal::kMalformed;
     return;
   }
-  if (const Status status = incarnation_->connect(reply.lid, offer); !status) {
+  if (const Status status = status_with_memory([&] { return incarnation_->connect(reply.lid, offer); });
+      !status) {
     log(LogLevel::kError, "{}: {}", context_.config.name, status.error().text);
     return incarnation_->end().lose(C::kLostQpError);
   }
@@ -346,7 +357,7 @@ void Connection::be_refused(const SessionMad& reject) noexcept {
 
 // ---- unit ---------------------------------------------------------------------------------------
 
-Status Connection::accept(const SessionDatagram& request, const SessionPeer& peer) {
+Status Connection::accept(const SessionDatagram& request, const SessionPeer& peer) noexcept {
   const SessionOffer& offer = request.message.offer;
   context_.peer = peer;
   if (Status status = begin_incarnation(); !status) return status;
@@ -356,7 +367,8 @@ Status Connection::accept(const SessionDatagram& request, const SessionPeer& pee
   context_.peer.features = context_.rdma()
                                ? static_cast<Offload>(offer.features & static_cast<uint32_t>(config.features))
                                : Offload::kNone;
-  if (Status status = incarnation_->connect(request.lid, offer); !status) {
+  if (Status status = status_with_memory([&] { return incarnation_->connect(request.lid, offer); });
+      !status) {
     incarnation_.reset();
     return status;
   }
@@ -369,8 +381,7 @@ Status Connection::accept(const SessionDatagram& request, const SessionPeer& pee
 
 void Connection::replace() noexcept {
   if (incarnation_ == nullptr) return;
-  incarnation_->drain_receives();
-  incarnation_->end().lose(C::kLostReplaced);
+  be_left(C::kLostReplaced);
   on(ConnectionEvent::kEnded);
 }
 

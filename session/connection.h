@@ -25,7 +25,7 @@ class Connection final : private IncarnationOwner {
   [[nodiscard]] Instant deadline() const noexcept;
 
   /// Unit: creates the incarnation for a REQ and answers with REP.
-  [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer);
+  [[nodiscard]] Status accept(const SessionDatagram& request, const SessionPeer& peer) noexcept;
   /// Handles a datagram with the nonce and source of this session.
   void on_datagram(const SessionDatagram& datagram) noexcept;
   /// Unit: ends the session because the same host has come back. Frames that have arrived stay for the
@@ -60,11 +60,12 @@ class Connection final : private IncarnationOwner {
   void begin_frames() noexcept;
   void finish_flush() noexcept;
   void take_down() noexcept;
+  void be_left(SessionCounter reason) noexcept;
 
   [[nodiscard]] bool attempt_due() const noexcept;
   int poll_datagrams() noexcept;
   void tick() noexcept;
-  [[nodiscard]] Status begin_incarnation();
+  [[nodiscard]] Status begin_incarnation() noexcept;
   void end_incarnation() noexcept;
   void send(CmAttribute kind) noexcept;
   [[nodiscard]] SessionLabels labels(CmAttribute kind) const noexcept;

@@ -15,6 +15,7 @@ class SessionEndpoint final : public NetdevSession {
   // ---- what the driver half calls; see netdev_session.h -----------------------------------------
   void set_events(SessionEvents* events) noexcept override { context_.events = events; }
   void set_mac(const MacAddress& mac) noexcept override { context_.config.mac = mac; }
+  void set_peer_mac(const MacAddress& mac) noexcept override { context_.peer.mac = mac; }
   void open() noexcept override { connection_.open(); }
   void close() noexcept override { connection_.close(); }
   int poll(Instant now) noexcept override;

@@ -168,15 +168,23 @@ int Incarnation::poll_receives() noexcept {
   return static_cast<int>(count);
 }
 
-void Incarnation::drain_receives() noexcept {
+void Incarnation::settle() noexcept {
   while (poll_receives() != 0) {
   }
+  check_accesses();
+}
+
+/// The peer broke a rule if the adapter has refused an access of it. The adapter then ends the queue pair
+/// with all work requests, so failed ones are no other reason.
+void Incarnation::check_accesses() noexcept {
+  if (!end_.decided() && channels_->refused_accesses() != 0) end_.violation(C::kKeyRefused);
 }
 
 /// While our port is down only the adapter ends a queue pair, at the same time limit as ours, so the loss is
 /// counted as the port's.
 void Incarnation::work_failed(std::string_view what, adapter::WcStatus status) noexcept {
   log(LogLevel::kInfo, "{}: {} failed: {}", context_.config.name, what, to_string(status));
+  check_accesses();
   end_.lose(watch_.port_down() ? C::kLostPortDown : C::kLostQpError);
 }
 
@@ -213,9 +221,9 @@ bool Incarnation::can_renew() const noexcept {
 // ---- timers -------------------------------------------------------------------------------------
 
 bool Incarnation::tick() noexcept {
+  check_accesses();
   if (!watch_.port_stays(channels_->port_up())) end_.lose(C::kLostPortDown);
   if (channels_->missed_packets() != missed_packets_) end_.lose(C::kLostGap);
-  if (channels_->refused_accesses() != 0) end_.violation(C::kKeyRefused);
   if (end_.decided()) return false;
   transactions_.expire();
   const bool interval_over = watch_.keepalive_due();
@@ -243,11 +251,7 @@ bool Incarnation::step_close() noexcept {
     return true;
   }
   if (!control_.may_send() || !outbound_.drained()) return false;
-  BufferPoolFlushRequest peers;
-  for (const uint32_t reference : outbound_.references()) {
-    if (reference != kPoolOfReceiveWqes) peers.pools.push_back(reference);
-  }
-  return flush_.finish(inbound_->pools().to_flush(), peers);
+  return flush_.finish(inbound_->pools().to_flush(), outbound_.to_flush());
 }
 
 }  // namespace weft::session

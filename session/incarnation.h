@@ -35,10 +35,10 @@ class Incarnation {
 
   /// One turn: completions, messages and frames. Returns work done.
   int poll() noexcept;
-  /// Handles the receive completions that are waiting.
-  void drain_receives() noexcept;
-  /// Runs timers and checks the adapter's count of refused accesses. True once per keepalive interval: the
-  /// caller updates the gauges then.
+  /// Before the peer ends the session: handles what it did until then, completions and offences.
+  void settle() noexcept;
+  /// Runs timers and looks for refused accesses. True once per keepalive interval: the caller updates the
+  /// gauges then.
   bool tick() noexcept;
   [[nodiscard]] Instant deadline() const noexcept;
 
@@ -69,6 +69,7 @@ class Incarnation {
   int poll_receives() noexcept;
   void on_receive(const adapter::WorkCompletion& done) noexcept;
   void work_failed(std::string_view what, adapter::WcStatus status) noexcept;
+  void check_accesses() noexcept;
   int send_pending() noexcept;
   [[nodiscard]] bool can_renew() const noexcept;
 

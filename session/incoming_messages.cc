@@ -24,7 +24,7 @@ void IncomingMessages::take(std::span<const std::byte> bytes) noexcept {
 
 void IncomingMessages::handle(uint64_t, const BufferRecvPool& body) noexcept {
   for (const PoolAdvert& advert : body.pools) parts_.outbound.learn(advert);
-  if (parts_.outbound.knows_pools()) parts_.owner.on_peers_pool();
+  if (!parts_.end.decided() && parts_.outbound.knows_pools()) parts_.owner.on_peers_pool();
 }
 
 void IncomingMessages::handle(uint64_t, const BufferRecvPoolGet& body) noexcept {

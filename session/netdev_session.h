@@ -149,7 +149,7 @@ struct SessionConfig {
 struct SessionPeer {
   Lid lid{};
   uint64_t nonce = 0;  // of the session
-  MacAddress mac{};
+  MacAddress mac{};    // or the one that the driver half has set later
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
   AckPolicy acks = AckPolicy::kSelective;
@@ -243,6 +243,9 @@ class NetdevSession {
   /// Sets the address of our port that the next REQ carries. To change it at a connected unit, use a
   /// configuration request.
   virtual void set_mac(const MacAddress& mac) noexcept = 0;
+  /// Unit: the host has another address from now on, by a configuration request. The acceptor knows the
+  /// session by it, as it did by that of the REQ.
+  virtual void set_peer_mac(const MacAddress& mac) noexcept = 0;
 
   /// Host: starts to connect (and to reconnect after each loss). Only in kIdle; no effect in other states.
   virtual void open() noexcept = 0;

@@ -7,9 +7,9 @@
 #include "session/outbound.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "messages/netdev_bytes.h"
 
 namespace weft::session {
@@ -219,11 +219,8 @@ void Outbound::learn(const PoolAdvert& advert) noexcept {
   const uint32_t theirs = context_.is_host() ? kPoolReferenceFirstUnit : kPoolReferenceFirstHost;
   if (rdma && advert.pool % kPoolReferenceStep != theirs) return context_.count(C::kPoolRefTaken);
   RemotePoolFault fault = RemotePoolFault::kLimit;
-  try {
-    fault = remote_.add(advert);
-  } catch (const std::bad_alloc&) {
-    fault = RemotePoolFault::kLimit;
-  }
+  // The peer will not advertise the pool again, so only a new session can have it.
+  if (!with_memory([&] { fault = remote_.add(advert); })) return end_.lose(C::kLostNoMemory);
   if (fault == RemotePoolFault::kTaken) return context_.count(C::kPoolRefTaken);
   if (fault != RemotePoolFault::kNone) return context_.count(C::kPoolLimit);
   context_.count(C::kPoolsLearnt);

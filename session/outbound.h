@@ -52,7 +52,7 @@ class Outbound {
   bool forget(uint32_t reference) noexcept { return remote_.remove(reference); }
   void forget_all() noexcept { remote_.clear(); }
   [[nodiscard]] bool knows_pools() const noexcept { return !remote_.empty(); }
-  [[nodiscard]] std::vector<uint32_t> references() const { return remote_.references(); }
+  [[nodiscard]] BufferPoolFlushRequest to_flush() const noexcept { return remote_.to_flush(); }
 
   void account(SessionConservation& out) const noexcept;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace weft::session {
 
 namespace {
@@ -49,11 +51,19 @@ Status OwnPools::add(uint32_t pool_class) {
   Refusable<adapter::MemoryRegion> region = channels_->memory().add(memory.span(), true);
   if (!region) return region.error();
   const uint64_t pool_context = context_.config.random_pool_context ? context_.random.next() : 0;
-  auto pool = std::make_unique<RecvPool>(RecvPool::Shape{.reference = next_reference_,
-                                                         .elements = shape.elements,
-                                                         .element_bytes = shape.element_bytes,
-                                                         .context = pool_context},
-                                         std::move(memory));
+  std::unique_ptr<RecvPool> pool;
+  const bool made = with_memory([&] {
+    pools_.reserve(pools_.size() + 1);
+    pool = std::make_unique<RecvPool>(RecvPool::Shape{.reference = next_reference_,
+                                                      .elements = shape.elements,
+                                                      .element_bytes = shape.element_bytes,
+                                                      .context = pool_context},
+                                      std::move(memory));
+  });
+  if (!made) {  // the region must not outlive its memory
+    channels_->memory().remove(region->lkey);
+    return Error{"out of memory for a receive pool"};
+  }
   pool->expose(region->rkey, region->addr, region->lkey);
   next_reference_ += kPoolReferenceStep;
   pools_.push_back({.pool = std::move(pool), .pool_class = pool_class, .advert_pending = true});
@@ -124,7 +134,8 @@ void OwnPools::grow(uint32_t packet_bytes) noexcept {
       std::count_if(pools_.begin(), pools_.end(), [&](const Pool& own) { return own.pool_class == wanted; });
   const bool allowed = fits != classes.end() && have < context_.config.limits.pools_per_class &&
                        context_.now >= grow_at_ && context_.state != SessionState::kClosing;
-  if (!allowed || !add(wanted)) return context_.count(C::kPoolGetsRefused);
+  if (!allowed || !status_with_memory([&] { return add(wanted); }))
+    return context_.count(C::kPoolGetsRefused);
   grow_at_ = context_.now + context_.config.limits.grow_interval;
 }
 

@@ -1,18 +1,42 @@
 #include "session/remote_pool.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::session {
 
+namespace {
+
+constexpr uint32_t kWordBits = 64;
+/// Room of the ring of renewed elements at first.
+constexpr size_t kRenewedMin = 64;
+
+constexpr uint64_t bit_of(uint32_t element) noexcept {
+  return uint64_t{1} << element % kWordBits;
+}
+
+}  // namespace
+
+bool RemotePools::Pool::is_free(uint32_t element) const noexcept {
+  return (in_use[element / kWordBits] & bit_of(element)) == 0;
+}
+
 void RemotePools::Pool::push(uint32_t element) noexcept {
-  free.push(element);
-  is_free[element] = true;
+  if (renewed.full())  // within the memory that add() has reserved
+    renewed.widen(std::min<size_t>(std::max(2 * renewed.capacity(), kRenewedMin), advert.elements));
+  renewed.push(element);
+  in_use[element / kWordBits] &= ~bit_of(element);
 }
 
 uint32_t RemotePools::Pool::pop() noexcept {
-  const uint32_t element = free.front();
-  free.pop();
-  is_free[element] = false;
+  uint32_t element = fresh;
+  if (fresh < advert.elements) {
+    ++fresh;
+  } else {
+    element = renewed.front();
+    renewed.pop();
+  }
+  in_use[element / kWordBits] |= bit_of(element);
   return element;
 }
 
@@ -30,25 +54,25 @@ RemotePoolFault RemotePools::add(const PoolAdvert& advert) {
   auto pool = std::make_unique<Pool>();
   pool->advert = advert;
   pool->by_idata = fits_idata(advert.pool, advert.elements, advert.element_bytes);
-  pool->free.reset(advert.elements);
-  pool->is_free.resize(advert.elements);
-  for (uint32_t i = 0; i < advert.elements; ++i) pool->push(i);
-  elements_ += advert.elements;
-  free_ += advert.elements;
+  pool->renewed.expect(advert.elements);
+  pool->in_use.resize((size_t{advert.elements} + kWordBits - 1) / kWordBits);
   const auto larger = std::find_if(pools_.begin(), pools_.end(), [&](const auto& other) {
     return other->advert.element_bytes > advert.element_bytes;
   });
   pools_.insert(larger, std::move(pool));
+  elements_ += advert.elements;
+  free_ += advert.elements;
   return RemotePoolFault::kNone;
 }
 
 RemotePoolFault RemotePools::renew_all(Pool& pool, uint32_t& renewed) noexcept {
-  if (pool.free.full()) return RemotePoolFault::kNotConsumed;
-  for (uint32_t i = 0; i < pool.advert.elements; ++i) {
-    if (pool.is_free[i]) continue;
-    pool.push(i);
-    ++renewed;
+  for (uint32_t word = 0; word < pool.in_use.size(); ++word) {
+    while (pool.in_use[word] != 0) {
+      pool.push(word * kWordBits + static_cast<uint32_t>(std::countr_zero(pool.in_use[word])));
+      ++renewed;
+    }
   }
+  if (renewed == 0) return RemotePoolFault::kNotConsumed;
   free_ += renewed;
   consumed_ -= renewed;
   return RemotePoolFault::kNone;
@@ -64,7 +88,7 @@ RemotePoolFault RemotePools::renew(const PoolRun& run, uint32_t& renewed) noexce
   }
   RemotePoolFault fault = RemotePoolFault::kNone;
   for (uint32_t i = run.first; i < run.first + run.count; ++i) {
-    if (pool->is_free[i]) {
+    if (pool->is_free(i)) {
       fault = RemotePoolFault::kNotConsumed;
       break;
     }
@@ -81,8 +105,8 @@ bool RemotePools::remove(uint32_t reference) noexcept {
                                [&](const auto& pool) { return pool->advert.pool == reference; });
   if (at == pools_.end()) return false;
   elements_ -= (*at)->advert.elements;
-  free_ -= (*at)->free.size();
-  consumed_ -= (*at)->advert.elements - (*at)->free.size();
+  free_ -= (*at)->free();
+  consumed_ -= (*at)->advert.elements - (*at)->free();
   pools_.erase(at);
   return true;
 }
@@ -97,7 +121,7 @@ void RemotePools::clear() noexcept {
 bool RemotePools::take(uint32_t bytes, RemoteElement& out) noexcept {
   for (const auto& pool : pools_) {
     const PoolAdvert& advert = pool->advert;
-    if (pool->free.empty() || advert.element_bytes < bytes) continue;
+    if (pool->free() == 0 || advert.element_bytes < bytes) continue;
     const uint32_t element = pool->pop();
     --free_;
     ++consumed_;
@@ -127,7 +151,7 @@ bool RemotePools::running_low(BufferRecvPoolGet& out) const noexcept {
     size_t next = first;
     for (; next < pools_.size() && pools_[next]->advert.element_bytes == bytes; ++next) {
       elements += pools_[next]->advert.elements;
-      free += pools_[next]->free.size();
+      free += pools_[next]->free();
     }
     if (free * 4 < elements && pools_[first]->advert.pool != kPoolOfReceiveWqes) {
       out = {.packet_bytes = bytes, .packets = pools_[first]->advert.elements};
@@ -138,9 +162,11 @@ bool RemotePools::running_low(BufferRecvPoolGet& out) const noexcept {
   return false;
 }
 
-std::vector<uint32_t> RemotePools::references() const {
-  std::vector<uint32_t> out;
-  for (const auto& pool : pools_) out.push_back(pool->advert.pool);
+BufferPoolFlushRequest RemotePools::to_flush() const noexcept {
+  BufferPoolFlushRequest out;
+  for (const auto& pool : pools_) {
+    if (pool->advert.pool != kPoolOfReceiveWqes) out.pools.push_back(pool->advert.pool);
+  }
   return out;
 }
 

@@ -34,7 +34,8 @@ struct RemoteElement {
   Rkey handle{};
 };
 
-/// Owner: the session's thread. Only add() allocates.
+/// Owner: the session's thread. Only add() allocates, and it touches none of the memory that grows with the
+/// elements but a bit for each: a peer may advertise and flush pools as often as it likes.
 class RemotePools {
  public:
   RemotePools(uint32_t pools_max, uint64_t elements_max)
@@ -66,17 +67,22 @@ class RemotePools {
   [[nodiscard]] uint64_t elements() const noexcept { return elements_; }
   [[nodiscard]] uint64_t free() const noexcept { return free_; }
   [[nodiscard]] uint64_t consumed() const noexcept { return consumed_; }
-  /// References of all pools, smallest element first.
-  [[nodiscard]] std::vector<uint32_t> references() const;
+  /// All pools that a flush names, smallest element first.
+  [[nodiscard]] BufferPoolFlushRequest to_flush() const noexcept;
 
  private:
   struct Pool {
     PoolAdvert advert;
     bool by_idata = false;
-    FixedRing<uint32_t> free;  // element indices, oldest first
-    std::vector<bool> is_free;
+    uint32_t fresh = 0;            // the first element that was never taken; all from there on are free
+    FixedRing<uint32_t> renewed;   // free elements before `fresh`, oldest first; has room for those alone
+    std::vector<uint64_t> in_use;  // a bit for each element: taken and not yet renewed
 
+    [[nodiscard]] bool is_free(uint32_t element) const noexcept;
+    [[nodiscard]] size_t free() const noexcept { return advert.elements - fresh + renewed.size(); }
+    /// Only for an element in use.
     void push(uint32_t element) noexcept;
+    /// Only if an element is free.
     uint32_t pop() noexcept;
   };
 

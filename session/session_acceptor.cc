@@ -1,8 +1,10 @@
 // How it works. One UD queue pair with number 1 takes every datagram. A REQ is checked in this order: rate,
 // existing session, version, encoding, mode, idata format, frame size, MAC address, sessions of its LID,
-// policy, room. The first failed check goes into the REJ. A REQ with the nonce of a live session is answered
+// policy, offences of the session that it ends, room. The first failed check goes into the REJ; there is none
+// for the rate and after an offence. A REQ with the nonce of a live session is answered
 // as before; one with a new nonce from a host whose LID and MAC address have a session means that this host
-// has come back, and ends the old session. Everything else must name a session by nonce and source LID.
+// has come back, and ends the old session. A session's MAC address is that of its REQ until the host sets
+// another one. Everything else must name a session by nonce and source LID.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -96,14 +98,14 @@ class SessionAcceptor::Core {
   [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
   [[nodiscard]] size_t others_of(const SessionPeer& peer) const noexcept;
   [[nodiscard]] SessionRefusal start(const SessionDatagram& datagram, const SessionPeer& peer,
-                                     Instant now) noexcept;
+                                     SessionEndpoint* earlier, Instant now) noexcept;
   [[nodiscard]] bool within_rate(Lid lid, Instant now) noexcept;
   [[nodiscard]] Asker& asker(Lid lid) noexcept;
   [[nodiscard]] SessionEndpoint* find(uint64_t nonce, Lid lid) noexcept;
-  [[nodiscard]] SessionEndpoint* end_earlier(const SessionPeer& peer) noexcept;
+  [[nodiscard]] SessionEndpoint* end_earlier(const SessionPeer& peer, Instant now) noexcept;
   [[nodiscard]] SessionEndpoint* free_session();
   void reject(const SessionDatagram& datagram, SessionRefusal refusal) noexcept;
-  void punish(Lid lid, Instant now) noexcept;
+  void punish_violation(SessionEndpoint& session, Instant now) noexcept;
   [[nodiscard]] std::string session_prefix(size_t index) const {
     return fmt::format("{}.session.{}", prefix_, index);
   }
@@ -129,7 +131,7 @@ int SessionAcceptor::Core::poll(Instant now) noexcept {
   int work = poll_listener(now);
   for (const auto& session : sessions_) {
     work += session->poll(now);
-    if (session->take_violation()) punish(session->peer().lid, now);
+    punish_violation(*session, now);
   }
   return work;
 }
@@ -158,6 +160,7 @@ int SessionAcceptor::Core::poll_listener(Instant now) noexcept {
     if (session != nullptr) {
       if (datagram.message.kind == CmAttribute::kReq) counters_.add(AcceptorCounter::kRepeated);
       session->on_datagram(datagram);
+      punish_violation(*session, now);
     } else if (datagram.message.kind == CmAttribute::kReq) {
       on_request(datagram, now);
     } else if (datagram.message.kind == CmAttribute::kRtu) {
@@ -173,7 +176,11 @@ void SessionAcceptor::Core::on_request(const SessionDatagram& datagram, Instant 
   if (!within_rate(datagram.lid, now)) return counters_.add(AcceptorCounter::kRefusedRate);
   SessionPeer peer;
   SessionRefusal refusal = closed_ ? SessionRefusal::kPolicy : judge(datagram, peer);
-  if (refusal == SessionRefusal::kNone) refusal = start(datagram, peer, now);
+  if (refusal == SessionRefusal::kNone) {
+    SessionEndpoint* earlier = end_earlier(peer, now);
+    if (now < asker(peer.lid).not_before) return counters_.add(AcceptorCounter::kRefusedRate);
+    refusal = start(datagram, peer, earlier, now);
+  }
   if (refusal == SessionRefusal::kNone) return counters_.add(AcceptorCounter::kAccepted);
   counters_.add(counter_of(refusal));
   if (refusal_log_.allow(now)) {
@@ -254,8 +261,7 @@ size_t SessionAcceptor::Core::others_of(const SessionPeer& peer) const noexcept 
 }
 
 SessionRefusal SessionAcceptor::Core::start(const SessionDatagram& datagram, const SessionPeer& peer,
-                                            Instant now) noexcept {
-  SessionEndpoint* earlier = end_earlier(peer);
+                                            SessionEndpoint* earlier, Instant now) noexcept {
   try {
     SessionEndpoint* session = free_session();
     if (session == nullptr && earlier != nullptr) {
@@ -276,12 +282,13 @@ SessionRefusal SessionAcceptor::Core::start(const SessionDatagram& datagram, con
 /// Ends the host's earlier session. If the driver still holds frames of it, they go before those of the new
 /// session; frames of any older session are dropped, so that a host that restarts repeatedly takes two
 /// session objects at most. Returns the session that holds frames, if any.
-SessionEndpoint* SessionAcceptor::Core::end_earlier(const SessionPeer& peer) noexcept {
+SessionEndpoint* SessionAcceptor::Core::end_earlier(const SessionPeer& peer, Instant now) noexcept {
   SessionEndpoint* last = nullptr;
   for (const auto& session : sessions_) {
     if (session->peer().mac != peer.mac || session->peer().lid != peer.lid) continue;
     const bool newest = session->live();
     if (newest) session->replace();
+    punish_violation(*session, now);
     if (!session->holds_frames()) continue;
     if (last != nullptr) (newest ? *last : *session).drop_frames();
     if (last == nullptr || newest) last = session.get();
@@ -345,8 +352,9 @@ bool SessionAcceptor::Core::within_rate(Lid lid, Instant now) noexcept {
 }
 
 /// After a violation the LID has to wait; each violation doubles the time.
-void SessionAcceptor::Core::punish(Lid lid, Instant now) noexcept {
-  Asker& known = asker(lid);
+void SessionAcceptor::Core::punish_violation(SessionEndpoint& session, Instant now) noexcept {
+  if (!session.take_violation()) return;
+  Asker& known = asker(session.peer().lid);
   const bool again = now < known.not_before + config_.session.limits.connect_interval_max;
   known.penalty = again && known.penalty != Duration::zero()
                       ? std::min(known.penalty * 2, config_.session.limits.connect_interval_max)

@@ -22,6 +22,7 @@ Refusable<adapter::MemoryRegion> SessionMemory::add(std::span<std::byte> memory,
     access = access | adapter::Access::kRemoteWrite;
     options.base_addr = (random_.next() & 0x3FFF'FFFF'FFFF'F000) | uint64_t{1} << 62;
   }
+  regions_.reserve(regions_.size() + 1);
   Refusable<adapter::MemoryRegion> region = adapter_.memory().regions.reg_mr(pd_, memory, access, options);
   if (region) regions_.push_back(region->lkey);
   return region;

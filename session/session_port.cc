@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 
 namespace weft::session {
 
@@ -14,8 +15,11 @@ SessionPort::SessionPort(adapter::ChannelAdapter& adapter, uint8_t port)
   WEFT_CHECK(claimed, "the first claim of a dispatcher");
 }
 
-Status SessionPort::open() {
-  return gsi_.is_open() ? Status() : gsi_.open();
+Status SessionPort::open() noexcept {
+  if (gsi_.is_open()) return {};
+  Status opened = status_with_memory([&] { return gsi_.open(); });
+  if (!opened) gsi_.close();  // what it had made when there was no more memory
+  return opened;
 }
 
 bool SessionPort::send(SessionMad message, Lid to, ServiceLevel sl) noexcept {

@@ -35,7 +35,7 @@ class SessionPort final : private management::MadHandler {
   SessionPort& operator=(const SessionPort&) = delete;
 
   /// Creates QP1. Does nothing if the port is open.
-  Status open();
+  Status open() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return gsi_.is_open(); }
   /// False if the message could not be sent. Fills in the fields that only the port knows.
   bool send(SessionMad message, Lid to, ServiceLevel sl) noexcept;

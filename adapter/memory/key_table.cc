@@ -21,12 +21,11 @@ KeyTable::KeyTable(uint32_t keys, uint8_t number, RandomSource& random)
 
 std::optional<uint32_t> KeyTable::take() {
   if (free_count() == 0) return std::nullopt;
-  uint32_t index = used_;
-  if (used_ < keys_ && resting_ < kKeyIndicesResting) {
+  const uint32_t index = next();
+  if (next_is_new()) {
     if (used_ == slots_.size()) grow();
     ++used_;
   } else {
-    index = oldest_;
     oldest_ = slots_[index].next;
     --resting_;
   }

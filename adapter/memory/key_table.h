@@ -78,8 +78,10 @@ class KeyTable {
   KeyTable(uint32_t keys, uint8_t number, RandomSource& random);
 
   /// A free index with a new instance; empty when all are in use. Allocates when the table grows and no room
-  /// was given.
+  /// was given. Without memory for that, all indices stay as they are.
   [[nodiscard]] std::optional<uint32_t> take();
+  /// The index that take() gives next, if one is free.
+  [[nodiscard]] uint32_t next() const noexcept { return next_is_new() ? used_ : oldest_; }
   /// Returns a taken index.
   void give_back(uint32_t index) noexcept;
   /// Gives a taken index a new instance: its present key and every promised key become old.
@@ -122,6 +124,7 @@ class KeyTable {
  private:
   void grow();
   void step(uint32_t index) noexcept;
+  [[nodiscard]] bool next_is_new() const noexcept { return used_ < keys_ && resting_ < kKeyIndicesResting; }
   /// The first instance after `instance` whose key may be used.
   [[nodiscard]] uint8_t after(uint32_t index, uint8_t instance) const noexcept;
   [[nodiscard]] bool block_is_free(uint32_t block) const noexcept;

@@ -6,10 +6,12 @@
 #include "adapter/memory/regions.h"
 
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "adapter/memory/computer_memory.h"
 #include "adapter/memory/tpt_entries.h"
+#include "base/out_of_memory.h"
 
 namespace weft::adapter {
 namespace {
@@ -132,7 +134,13 @@ Refusable<MemoryRegion> Regions::add_region(const RegionPlan& plan) {
     return Refusal{Reason::kTableFull,
                    "reg_mr: no room for its page table; deregister something or raise the limit"};
   const uint32_t index = entries_.take({.pd = plan.pd});
-  if (plan.keys() == 2) entries_.at(index).implicit = entries_.take({.pd = plan.pd});
+  if (plan.keys() == 2) {
+    const bool taken = with_memory([&] { entries_.at(index).implicit = entries_.take({.pd = plan.pd}); });
+    if (!taken) {
+      (void)entries_.release(index);
+      throw std::bad_alloc();
+    }
+  }
   entries_.hold(plan.backing);
   open_region(index, plan);
   return describe(index);

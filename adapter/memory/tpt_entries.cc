@@ -26,10 +26,11 @@ TptEntries::~TptEntries() {
 
 uint32_t TptEntries::take(const TableEntry& as) {
   if (as.pd.value() >= used_by_pd_.size()) used_by_pd_.resize(as.pd.value() + 1U);
+  // No index is taken before there is memory for its entry.
+  if (spare_ == nullptr && keys_.next() == entries_.size()) spare_ = ChunkedTable<TableEntry>::make();
   const std::optional<uint32_t> index = keys_.take();
   WEFT_CHECK(index.has_value(), "an entry is taken from a full table");
-  if (*index == entries_.size())
-    entries_.grow(spare_ != nullptr ? std::move(spare_) : ChunkedTable<TableEntry>::make());
+  if (*index == entries_.size()) entries_.grow(std::move(spare_));
   TableEntry& entry = entries_[*index];
   entry = as;
   entry.tag = keys_.instance_of(*index);

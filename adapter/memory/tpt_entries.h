@@ -147,7 +147,7 @@ class TptEntries {
   void give_room(Room& room) noexcept;
 
   /// Takes a free entry and fills it with `as`, except the instance. An entry must be free. Allocates when
-  /// the table grows and no room was given.
+  /// the table grows and no room was given; without memory for that, the table stays as it is.
   [[nodiscard]] uint32_t take(const TableEntry& as);
   /// Gives a taken window a block of keys of which the consumer chooses one. False when no block is free.
   [[nodiscard]] bool take_block(uint32_t index);

@@ -29,7 +29,11 @@ void give_back(void* memory) noexcept {
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  count(bytes);
+  try {
+    count(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   return std::malloc(bytes);
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {

@@ -257,6 +257,9 @@ TEST(SessionDefence, nothing_is_written_through_channel_0) {
   EXPECT_EQ(refused[0]->view.ack.code, AckCode::kNotSupported);
   EXPECT_EQ(refused[0]->view.ack.psn, next);
   EXPECT_EQ(session.state(), SessionState::kLost);
+  EXPECT_EQ(session.counters().get(C::kKeyRefused), 1U);
+  EXPECT_EQ(session.counters().get(C::kLostViolation), 1U)
+      << "and not the receives that end with the channel";
   EXPECT_EQ(session.counters().get(C::kFramesIn), 0U);
 }
 

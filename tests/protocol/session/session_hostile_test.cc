@@ -3,6 +3,7 @@
 // else (decisions 2.16, section 4).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/support/reason_table.h"
@@ -34,6 +35,32 @@ class Hostile : public testing::Test {
     EXPECT_EQ(host.unit().state(), SessionState::kLost);
     EXPECT_EQ(host.unit().front_frame(), nullptr) << "nothing was delivered";
     EXPECT_TRUE(host.unit().conservation().holds());
+  }
+  /// The host's next request comes too early: the offence has a penalty.
+  void expect_to_wait(uint64_t next_nonce) {
+    const auto& counters = host.acceptor->counters();
+    host.knock(CmAttribute::kReq, next_nonce);
+    EXPECT_EQ(counters.get(AcceptorCounter::kRefusedRate), 1U);
+    EXPECT_EQ(counters.get(AcceptorCounter::kAccepted), 1U);
+  }
+  /// The host acknowledges nothing that the unit sends.
+  void drop_answers() {
+    host.pipe.set_filter([](int from, std::vector<std::byte>& bytes) {
+      CellView view;
+      const bool answer = decode_cell(bytes, CrcCheck::kAlreadyVerified, view) == CellError::kNone &&
+                          view.opcode == Opcode::kAck;
+      return from == 0 && answer ? Verdict::kDrop : Verdict::kPass;
+    });
+  }
+  /// What the host sends until release() arrives in one turn.
+  void hold() {
+    host.pipe.set_filter(
+        [](int from, std::vector<std::byte>&) { return from == 0 ? Verdict::kHold : Verdict::kPass; });
+  }
+  void release() {
+    host.pipe.set_filter({});
+    host.pipe.release_held();
+    host.run(20);
   }
   ScriptedHost host;
 };
@@ -180,6 +207,76 @@ TEST_F(Hostile, a_write_beyond_the_pool_is_refused) {
   ASSERT_FALSE(host.failed.empty());
   EXPECT_EQ(host.failed[0].status, adapter::WcStatus::kRemoteAccess);
   expect_reset(C::kKeyRefused);
+}
+
+/// The ends of several work requests come together: that of the peer's offence counts.
+TEST_F(Hostile, a_forged_key_has_its_name_also_while_a_frame_to_its_host_is_unanswered) {
+  drop_answers();
+  const std::vector<std::byte> frame = make_frame(1, 100);
+  const std::span<std::byte> into = host.unit().claim_frame(2000);
+  ASSERT_GE(into.size(), frame.size());
+  std::copy(frame.begin(), frame.end(), into.begin());
+  host.unit().submit_frame(static_cast<uint32_t>(frame.size()));
+  host.run(1);
+  ASSERT_EQ(host.unit().conservation().frames_in_flight, 1U);
+  RemoteElement element = host.element(0);
+  element.handle = Rkey(element.handle.value() ^ 0x1000);
+  host.write(element, 1, 100, idata_of(element));
+  expect_reset(C::kKeyRefused);
+  EXPECT_EQ(host.count(C::kLostQpError), 0U);
+  expect_to_wait(0x77);
+}
+
+TEST_F(Hostile, a_disconnect_right_behind_an_offence_excuses_nothing) {
+  hold();
+  host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
+  host.knock(CmAttribute::kDreq, host.nonce, 2);
+  release();
+  expect_reset(C::kIdataPoolUnknown);
+  EXPECT_EQ(host.count(C::kLostPeerLeft), 0U);
+  expect_to_wait(0x77);
+}
+
+TEST_F(Hostile, a_disconnect_right_behind_a_forged_key_excuses_nothing) {
+  RemoteElement element = host.element(0);
+  element.handle = Rkey(element.handle.value() ^ 0x1000);
+  hold();
+  host.write(element, 1, 100, idata_of(element));
+  host.knock(CmAttribute::kDreq, host.nonce, 2);
+  host.knock(CmAttribute::kReq, 0x76, 2);
+  release();
+  expect_reset(C::kKeyRefused);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U) << "with the other two";
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 1U);
+}
+
+TEST_F(Hostile, a_request_right_behind_an_offence_is_refused) {
+  RemoteElement element = host.element(0);
+  element.handle = Rkey(element.handle.value() ^ 0x1000);
+  hold();
+  host.write(element, 1, 100, idata_of(element));
+  host.knock(CmAttribute::kReq, 0x76, 2);
+  release();
+  expect_reset(C::kKeyRefused);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kRefusedRate), 1U);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 1U);
+  host.run(100, 1ms);
+  host.knock(CmAttribute::kReq, 0x76);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
+}
+
+TEST_F(Hostile, frames_that_came_with_a_disconnect_are_delivered) {
+  hold();
+  for (uint32_t i = 0; i < 3; ++i) host.write(host.element(i), i, 100, idata_of(host.element(i)));
+  host.knock(CmAttribute::kDreq, host.nonce, 2);
+  release();
+  EXPECT_EQ(host.count(C::kLostPeerLeft), 1U);
+  EXPECT_EQ(host.count(C::kFramesIn), 3U);
+  for (uint32_t i = 0; i < 3; ++i) {
+    ASSERT_NE(host.unit().front_frame(), nullptr);
+    EXPECT_EQ(check_frame(host.unit().front_frame()->bytes), i);
+    host.unit().release_frame();
+  }
 }
 
 TEST_F(Hostile, a_frame_shorter_than_its_headers_is_dropped_and_its_element_comes_back) {

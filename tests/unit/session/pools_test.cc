@@ -1,6 +1,10 @@
 // The two views of a pool, the send ring and the bounded queue, without an adapter.
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "adapter/queues/send_ring.h"
@@ -145,6 +149,68 @@ TEST(RemotePools, of_equal_pools_the_first_learnt_is_used_first) {
     RemoteElement out;
     ASSERT_TRUE(pools.take(100, out));
     EXPECT_EQ(out.pool, reference);
+  }
+}
+
+uint64_t page_faults() {
+  rusage used{};
+  EXPECT_EQ(getrusage(RUSAGE_SELF, &used), 0);
+  return static_cast<uint64_t>(used.ru_minflt);
+}
+
+/// A peer may advertise and flush large pools as often as it likes. Each time their memory is new to the
+/// process, so a write to it would be a page fault.
+TEST(RemotePools, to_learn_a_pool_is_no_work_for_each_of_its_elements) {
+  constexpr int kTimes = 100;
+  constexpr size_t kBytes = kPoolElementsMax * sizeof(uint32_t);
+  ASSERT_EQ(mallopt(M_MMAP_THRESHOLD, 64 << 10), 1);
+  const uint64_t before = page_faults();
+  for (int i = 0; i < kTimes; ++i) {
+    RemotePools pools(2, 2 * kPoolElementsMax);
+    for (const uint32_t reference : {0U, 2U})
+      ASSERT_EQ(pools.add(advert(reference, kPoolElementsMax, 64)), RemotePoolFault::kNone);
+    ASSERT_EQ(pools.free(), 2 * kPoolElementsMax);
+    ASSERT_TRUE(pools.remove(0));
+  }
+  const size_t pages = 2 * kBytes / static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_LT(page_faults() - before, kTimes * pages / 2);
+}
+
+/// The elements are taken in their order, then in that of their renewal, however many there are.
+TEST(RemotePools, of_many_elements_each_is_free_or_in_use) {
+  constexpr uint32_t kElements = 200;  // bits of four words, the last one not full
+  RemotePools pools(1, kElements);
+  ASSERT_EQ(pools.add(advert(0, kElements, 64)), RemotePoolFault::kNone);
+  std::deque<uint32_t> expected;
+  for (uint32_t i = 0; i < kElements; ++i) expected.push_back(i);
+  std::vector<uint32_t> used;
+  SeededRandom random(4);
+  uint32_t renewed = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    RemoteElement element;
+    ASSERT_EQ(pools.take(64, element), !expected.empty());
+    if (!expected.empty()) {
+      ASSERT_EQ(element.element, expected.front());
+      expected.pop_front();
+      used.push_back(element.element);
+    }
+    if (random.below(2) == 0) {
+      const size_t index = random.below(used.size());
+      ASSERT_EQ(pools.renew({.pool = 0, .first = used[index], .count = 1}, renewed), RemotePoolFault::kNone);
+      ASSERT_EQ(pools.renew({.pool = 0, .first = used[index], .count = 1}, renewed),
+                RemotePoolFault::kNotConsumed);
+      expected.push_back(used[index]);
+      used.erase(used.begin() + static_cast<ptrdiff_t>(index));
+    }
+    if (random.below(300) == 0 && !used.empty()) {
+      ASSERT_EQ(pools.renew({.pool = 0, .first = 0, .count = 0}, renewed), RemotePoolFault::kNone);
+      ASSERT_EQ(renewed, used.size());
+      std::sort(used.begin(), used.end());
+      expected.insert(expected.end(), used.begin(), used.end());
+      used.clear();
+    }
+    ASSERT_EQ(pools.free(), expected.size());
+    ASSERT_EQ(pools.consumed(), used.size());
   }
 }
 
