@@ -210,7 +210,7 @@ class DirectSecondWindow : public AdapterSides, public ::testing::Test {
  private:
   [[nodiscard]] Instant now() const override { return clock_.now(); }
   void pass(Duration step) override {
-    (void)former_.poll(clock_.now());
+    (void)former.poll(clock_.now());
     clock_.advance(step);
   }
 
@@ -226,10 +226,24 @@ class DirectSecondWindow : public AdapterSides, public ::testing::Test {
   Ways ways{[this] { ways.first.open(window.end(0), own_); },
             [this] { ways.second.open(next_.end(0), own_); }};
   TestPaths back{Lid(1), [this] { back.open(next_.end(1), own_); }};
-
- private:
-  fabric::WindowEnd former_{window.end(1), own_};
+  fabric::WindowEnd former{window.end(1), own_};
 };
+
+/// A process has several queue pairs, and the record of one says nothing about another.
+TEST_F(DirectSecondWindow, a_record_of_another_queue_pair_of_the_peer_is_not_taken) {
+  QueuePair* const qp = make_qp(0, {});
+  bring_up(0, *qp, {}, Qpn(77), Lid(2), Psn(1), Psn(2));
+  run(20);
+  const auto ready =
+      encode_window_record({.kind = WindowRecordKind::kReady, .sender_life = 1, .receiver_life = 1});
+  const uint32_t to = side(0).adapter->qpn(*qp).value();
+  for (const uint32_t from : {78U, 77U}) {
+    ASSERT_EQ(former.send(to, from, ready, 0), fabric::FifoPost::kOk);
+    former.flush();
+    run(20);
+    EXPECT_EQ(side(0).adapter->counters().get(AdapterCounter::kDropNoQp), 1U) << from;
+  }
+}
 
 /// The second window goes on behind the requests that needed no peer, however often they filled the queue.
 TEST_F(DirectSecondWindow, does_not_begin_with_the_requests_of_the_first) {
