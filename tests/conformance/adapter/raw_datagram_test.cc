@@ -103,6 +103,18 @@ TEST_F(RawDatagram, SAN_XPORT_15_software_has_every_byte_of_a_raw_frame) {
   EXPECT_EQ(pair.side(1).bytes_at(kAt, 77), pair.side(0).bytes_at(0, 77));
 }
 
+/// A frame of another program to the number of the QP, without the header of a packet.
+TEST_F(RawDatagram, SAN_XPORT_15_a_frame_without_a_global_header_is_no_ipv6_packet) {
+  covers("SAN-XPORT-15");
+  QueuePair* from = make_qp(0, false);
+  QueuePair* to = make_qp(1, true);
+  ASSERT_EQ(send(*from, 77, adapter(1).qpn(*to)), PostResult::kOk);
+  EXPECT_TRUE(received().empty());
+  const uint32_t bytes = make_packet(kUdp, 8);
+  ASSERT_EQ(send(*make_qp(0, true), bytes, adapter(1).qpn(*to)), PostResult::kOk);
+  EXPECT_EQ(received().size(), 1U) << "its receive is there for the next packet";
+}
+
 TEST_F(RawDatagram, SAN_XPORT_15_what_is_no_ipv6_packet_is_not_sent) {
   covers("SAN-XPORT-15");
   const auto spoil_and_send = [&](size_t offset, uint8_t value) {

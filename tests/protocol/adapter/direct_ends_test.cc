@@ -210,6 +210,103 @@ TEST_F(Direct, requests_before_the_one_that_needs_the_peer_are_executed_when_the
   EXPECT_EQ(done[2].status, WcStatus::kRetryExceeded);
 }
 
+/// A window of which the peer's process ends before it has a QP there, and the window of its next process.
+class DirectSecondWindow : public AdapterSides, public ::testing::Test {
+ protected:
+  DirectSecondWindow() {
+    add_side(pipe_.end(0), {}, false, {}, &ways);
+    add_side(pipe_.end(1), {}, false, {}, &back);
+  }
+  ~DirectSecondWindow() override { remove_sides(); }
+
+  class Ways final : public DirectPaths {
+   public:
+    Ways(TestPaths::Claimed one, TestPaths::Claimed other)
+        : first(Lid(2), std::move(one)), second(Lid(2), std::move(other)) {}
+    DirectPath* claim(Lid peer) noexcept override {
+      return claimed_ == nullptr ? claimed_ = first.claim(peer) : second.claim(peer);
+    }
+    void release(DirectPath& path) noexcept override { (&path == claimed_ ? first : second).release(path); }
+    DirectPath* arrived(Lid& /*peer*/) noexcept override { return nullptr; }
+    TestPaths first;
+    TestPaths second;
+
+   private:
+    DirectPath* claimed_ = nullptr;
+  };
+  void delay(QueuePair& qp, uint64_t wr_id) {
+    ASSERT_EQ(side(0).adapter->post_send(
+                  qp, {.wr_id = wr_id, .opcode = SendOpcode::kDelay, .delay = std::chrono::microseconds(1)}),
+              PostResult::kOk);
+  }
+
+ private:
+  [[nodiscard]] Instant now() const override { return clock_.now(); }
+  void pass(Duration step) override {
+    (void)former.poll(clock_.now());
+    clock_.advance(step);
+  }
+
+  const fabric::OwnWindowConfig own_{.slots = 16, .slot_bytes = 256, .table_entries = 16};
+  const size_t bytes_ = fabric::OwnWindow::bytes_for(own_);
+  ManualClock clock_;
+  SeededRandom random_{5};
+  Pipe pipe_;
+  fabric::MemoryWindow next_{{.window_bytes = {bytes_, bytes_}}, random_};
+
+ protected:
+  fabric::MemoryWindow window{{.window_bytes = {bytes_, bytes_}}, random_};
+  Ways ways{[this] { ways.first.open(window.end(0), own_); },
+            [this] { ways.second.open(next_.end(0), own_); }};
+  TestPaths back{Lid(1), [this] { back.open(next_.end(1), own_); }};
+  fabric::WindowEnd former{window.end(1), own_};
+};
+
+/// A process has several queue pairs, and the record of one says nothing about another.
+TEST_F(DirectSecondWindow, a_record_of_another_queue_pair_of_the_peer_is_not_taken) {
+  QueuePair* const qp = make_qp(0, {});
+  bring_up(0, *qp, {}, Qpn(77), Lid(2), Psn(1), Psn(2));
+  run(20);
+  const auto ready =
+      encode_window_record({.kind = WindowRecordKind::kReady, .sender_life = 1, .receiver_life = 1});
+  const uint32_t to = side(0).adapter->qpn(*qp).value();
+  for (const uint32_t from : {78U, 77U}) {
+    ASSERT_EQ(former.send(to, from, ready, 0), fabric::FifoPost::kOk);
+    former.flush();
+    run(20);
+    EXPECT_EQ(side(0).adapter->counters().get(AdapterCounter::kDropNoQp), 1U) << from;
+  }
+}
+
+/// The second window goes on behind the requests that needed no peer, however often they filled the queue.
+TEST_F(DirectSecondWindow, does_not_begin_with_the_requests_of_the_first) {
+  QueuePair* const qp = make_qp(0, {});
+  QueuePair* const far = make_qp(1, {});
+  bring_up(0, *qp, {}, side(1).adapter->qpn(*far), Lid(2), Psn(1), Psn(2));
+  run(20);
+  const size_t before = qp->sq.capacity() + 3;
+  for (size_t i = 0; i < before; ++i) {
+    delay(*qp, i);
+    run(40);
+    ASSERT_EQ(side(0).completions.size(), i + 1);
+  }
+  const Sge sge = side(0).sge(0, 64);
+  ASSERT_EQ(side(0).adapter->post_send(*qp, {.wr_id = 700, .sges = {&sge, 1}}), PostResult::kOk);
+  run(20);
+  window.kill(1);
+  run(20);
+  ASSERT_EQ(ways.second.claims, 1);
+  bring_up(1, *far, {}, side(0).adapter->qpn(*qp), Lid(1), Psn(2), Psn(1));
+  for (const uint64_t id : {8U, 9U})
+    ASSERT_EQ(post_recv(1, *far, id, {side(1).sge(0, 64)}), PostResult::kOk);
+  run(400);
+  EXPECT_EQ(side(0).adapter->way_of(*qp), QpWay::kWindow);
+  EXPECT_EQ(side(1).completions.size(), 1U);
+  ASSERT_EQ(side(0).completions.size(), before + 1);
+  EXPECT_EQ(side(0).completions.back().wr_id, 700U);
+  EXPECT_EQ(side(0).completions.back().status, WcStatus::kSuccess);
+}
+
 /// Side 0 has a window to side 1, and one that another process has opened.
 class DirectStranger : public AdapterSides, public ::testing::Test {
  protected:

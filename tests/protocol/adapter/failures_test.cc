@@ -565,6 +565,17 @@ TEST(FailureLog, strangers_can_provoke_strays_most_reports) {
   EXPECT_EQ(told, FailureLog::kStraysMost);
 }
 
+TEST(FailureLog, several_strays_are_counted_beside_each_other) {
+  FailureLog log;
+  uint32_t told = 0;
+  Instant now{};
+  for (uint32_t time = 0; time < FailureLog::kStrayTimes; ++time, now += FailureLog::kStraySpan) {
+    for (uint32_t qpn = 0; qpn < FailureLog::kStrayKinds; ++qpn)
+      told += log.note({Reason::kNoSuchQp, Qpn(qpn), Lid(1), Qpn(7)}, now) ? 1U : 0U;
+  }
+  EXPECT_EQ(told, FailureLog::kStrayKinds);
+}
+
 TEST(FailureLog, every_fault_of_an_access_has_a_reason_in_each_place) {
   for (size_t i = 1; i < static_cast<size_t>(AccessFault::kCount); ++i) {
     const auto fault = static_cast<AccessFault>(i);

@@ -288,6 +288,25 @@ TEST_F(LateCells, a_packet_crc_tells_of_a_changed_cell_that_came_late) {
   }
 }
 
+/// Sent again for its packet CRC, the packet names memory behind the region: what was granted for the first
+/// address does not hold for this one.
+TEST_F(LateCells, a_packet_that_is_sent_again_with_another_address_is_checked_again) {
+  use({.signal_all = true, .packet_crc = true});
+  pair.pipe.set_filter([count = 0](int from, std::vector<std::byte>& bytes) mutable {
+    if (from != 0) return Verdict::kPass;
+    const size_t covered = bytes.size() - kCrcBytes;
+    if (++count == 2) bytes[kCellHeaderBytes + 9] ^= std::byte{4};
+    if (count == 5) store_be(bytes.data() + kCellHeaderBytes, ~uint64_t{0} << 20);
+    if (count == 2 || count == 5) store_be(bytes.data() + covered, crc32c(std::span(bytes).first(covered)));
+    return Verdict::kPass;
+  });
+  post(SendOpcode::kRdmaWrite, pair.side(1).region.addr, 4 * kCellPayload, 1, pair.side(1).region.rkey);
+  pair.run(50);
+  EXPECT_EQ(counted(QpCounter::kPacketCrcErrors), 1U);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).completions[0].status, WcStatus::kRemoteAccess);
+}
+
 // ---- answers in order --------------------
 
 /// Read responses wait for credit when a request behind them is refused.

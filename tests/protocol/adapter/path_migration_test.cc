@@ -499,6 +499,8 @@ TEST_F(PathMigration, cells_that_are_not_from_the_peer_by_its_other_path_move_no
   };
   EXPECT_FALSE(forged([](CellHeader& h) { h.slid.set(7); }));
   EXPECT_FALSE(forged([](CellHeader& h) { h.src_qpn.set(h.src_qpn.get() ^ 1); }));
+  EXPECT_FALSE(forged([](CellHeader& h) { h.dest_qpn.set(h.dest_qpn.get() | 0x0100'0000); }))
+      << "one of another partition";
   EXPECT_FALSE(forged([](CellHeader& h) { h.flags2_psn.set(h.flags2_psn.get() | 0x1000'0000); }))
       << "one that may still migrate has not";
   EXPECT_FALSE(forged([](CellHeader& h) { h.flags2_psn.set((h.flags2_psn.get() - 513) & 0xFF'FFFF); }))

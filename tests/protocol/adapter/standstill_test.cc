@@ -153,6 +153,18 @@ TEST_F(StandstillNak, begins_the_retries_anew_and_acknowledges_nothing) {
   EXPECT_EQ(pair_.side(0).completions[0].status, WcStatus::kRetryExceeded);
 }
 
+/// Those that were used before it do not count when the link comes up anew, either.
+TEST_F(StandstillNak, gives_the_retries_back) {
+  pair_.run(400, 1ms);
+  nak(kFirst.plus(1));
+  pair_.run(2, 1ms);
+  for (const bool up : {false, true}) {
+    pair_.pipe.set_up(up);
+    pair_.run(2, 1ms);
+  }
+  EXPECT_GE(failed_after({}, kFirst), 500ms) << "0.54 s after it";
+}
+
 TEST_F(StandstillNak, about_nothing_in_flight_is_ignored) {
   EXPECT_LE(failed_after(5s, kFirst.plus(2)), 1s);
   EXPECT_EQ(pair_.side(0).adapter->counters().get(AdapterCounter::kStandstillsHeard), 0U);

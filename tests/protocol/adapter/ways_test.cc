@@ -2,6 +2,7 @@
 // themselves (adapter/transport/ways.h, docs/key_migration.md). Pipe i joins NIC i of both computers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -206,7 +207,30 @@ TEST_P(WaysTest, a_connection_asks_once) {
   EXPECT_EQ(pair.near.count(AdapterCounter::kWaySearches), 0U);
 }
 
-/// A third node knows numbers and PSN of the connection, but its LID is not the peer's.
+/// Another connection may begin in SQD. Its peer, perhaps another one, has not moved yet.
+TEST_P(WaysTest, a_path_that_the_program_sets_anew_has_no_moves_behind_it) {
+  const Qps qps = pair.connect();
+  cut(0);
+  write_all(qps, 3);
+  heal(0);
+  ASSERT_EQ(pair.near.count(AdapterCounter::kWaysTaken), 1U);
+  ChannelAdapter& near = *pair.near.adapter;
+  QpAttr attr = near.query_qp(*qps[0]);
+  attr.state = QpState::kSqd;
+  ASSERT_EQ(near.modify_qp(*qps[0], attr, kQpAttrState), ModifyResult::kOk);
+  pair.run(5);
+  ASSERT_EQ(near.modify_qp(*qps[0], attr, kQpAttrState | kQpAttrAddress), ModifyResult::kOk);
+  ASSERT_EQ(near.modify_qp(*qps[0], {.state = QpState::kRts}, kQpAttrState), ModifyResult::kOk);
+  pair.run(5);
+  const auto cells = pair.pipes[port(0, qps) - 1U]->sent_by(0, Opcode::kWays);
+  const auto ask = std::find_if(cells.rbegin(), cells.rend(),
+                                [](const TracedCell* cell) { return kind_of(*cell) == WaysKind::kAsk; });
+  ASSERT_NE(ask, cells.rend());
+  EXPECT_EQ(load_be<uint16_t>(&(*ask)->view.payload[offsetof(WaysWire, moves)]), 0U);
+}
+
+/// A third node knows numbers and PSN of the connection, but its LID is not the peer's. Nor does another
+/// queue pair of the peer's node move anything, or one of another partition.
 TEST_P(WaysTest, an_order_of_a_stranger_moves_nothing) {
   const Qps qps = pair.connect();
   const auto answers = pair.pipes[0]->sent_by(0, Opcode::kWays);
@@ -222,6 +246,13 @@ TEST_P(WaysTest, an_order_of_a_stranger_moves_nothing) {
   EXPECT_EQ(port(1, qps), 1);
   EXPECT_EQ(pair.far.count(AdapterCounter::kDropOtherLid), 1U);
   store_be(&forged[10], NicPair::lid(1, 0).value());
+  for (const size_t at : {offsetof(CellHeader, src_qpn) + 3, offsetof(CellHeader, dest_qpn)}) {
+    forged[at] ^= std::byte{1};
+    pair.pipes[1]->inject(1, forged);
+    pair.run(20);
+    EXPECT_EQ(port(1, qps), 1) << at;
+    forged[at] ^= std::byte{1};
+  }
   pair.pipes[1]->inject(1, forged);
   pair.run(20);
   EXPECT_EQ(port(1, qps), 2) << "near's own order is followed";

@@ -55,6 +55,16 @@ TEST_F(SecondLife, a_channel_counts_no_queue_as_armed_that_has_ended) {
   EXPECT_EQ(b().channel->armed(), before);
 }
 
+/// The wait for it ends, though the notification has disarmed the queue.
+TEST_F(SecondLife, a_queue_whose_event_waits_counts_as_armed) {
+  const uint32_t before = b().channel->armed();
+  const Told told = make_told();
+  EXPECT_EQ(b().channel->armed(), before + 1);
+  EXPECT_EQ(next_told(), told.cq);
+  EXPECT_EQ(b().channel->armed(), before);
+  end(told);
+}
+
 /// The first, the middle and the last of the queues that a channel has to report.
 TEST_F(SecondLife, a_completion_queue_that_ends_leaves_the_others_in_their_order) {
   for (size_t ending = 0; ending < 3; ++ending) {

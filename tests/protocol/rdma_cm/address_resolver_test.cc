@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/endian.h"
 #include "tests/support/mad_network.h"
 
 namespace weft::rdma_cm {
@@ -135,6 +136,37 @@ TEST_F(AddressResolverTest, an_unknown_address_times_out) {
   EXPECT_EQ(a.found.at(question).first, kLidNone);
   EXPECT_EQ(a.resolver.counters().get(AddressCounter::kTimeouts), 1U);
   EXPECT_EQ(a.resolver.deadline(), kNever);
+}
+
+/// None of ours answers so.
+TEST_F(AddressResolverTest, an_answer_that_its_sender_has_not_the_address_is_none) {
+  const uint64_t question = ask(9, 80);
+  Has answer{.address = {.family = 4, .port = 80}};
+  answer.address.guid = 2;
+  answer.address.owns = static_cast<uint8_t>(Owns::kNo);
+  a.resolver.receive(network.clock.now(), Lid(2), {.transaction = question, .body = answer});
+  network.run(3s);
+  EXPECT_EQ(a.found.at(question).first, kLidNone);
+}
+
+/// The owners of addresses are remembered, but not without end: who asks for very many begins anew.
+TEST_F(AddressResolverTest, of_very_many_addresses_the_owners_are_forgotten) {
+  const auto answered = [&](uint32_t ip, uint64_t host) {
+    MadAddress address{.family = 4, .port = 80};
+    store_be(&address.ip[12], ip);
+    const uint64_t question = a.resolver.ask(network.clock.now(), address, a.lid(), 2s, 0);
+    EXPECT_NE(question, 0U);
+    address.host = host;
+    address.owns = static_cast<uint8_t>(Owns::kListens);
+    a.resolver.receive(network.clock.now(), Lid(2),
+                       {.transaction = question, .body = Has{.address = address}});
+    return a.found.contains(question);
+  };
+  ASSERT_TRUE(answered(7, 0xA));
+  EXPECT_FALSE(answered(7, 0xB)) << "the one of before may still answer";
+  EXPECT_TRUE(answered(7, 0xA));
+  for (uint32_t i = 0; i < AddressResolver::kQuestionsMax; ++i) ASSERT_TRUE(answered(1000 + i, 0xA)) << i;
+  EXPECT_TRUE(answered(7, 0xB));
 }
 
 TEST_F(AddressResolverTest, questions_and_answers_are_lost_and_doubled) {

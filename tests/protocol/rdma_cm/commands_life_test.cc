@@ -101,6 +101,7 @@ TEST_F(CommandsTest, ports_are_held_by_one_endnode_of_a_host) {
   ASSERT_EQ(a.bind(first, loop), 0);
   EXPECT_EQ(b.bind(second, loop), EADDRINUSE);
   EXPECT_EQ(b.bind(second, any), EADDRINUSE) << "which would be that one, too";
+  EXPECT_EQ(from_sockaddr(b.query(second).src_addr).family, 0) << "it has no address then";
   EXPECT_EQ(b.bind(second, make_ipv4(0xC0A80001, 4000)), 0) << "another address";
   EXPECT_EQ(b.bind(b.create(3), {.family = 6, .port = 4000}), 0);
   EXPECT_EQ(b.bind(b.create(4, RDMA_PS_UDP), loop), 0);

@@ -107,6 +107,7 @@ TEST_F(CommandsTest, what_a_qp_is_set_to) {
   EXPECT_EQ(to_a.dest_qp_num, 0x111U);
   EXPECT_EQ(to_a.ah_attr.dlid, 1U);
   EXPECT_EQ(to_a.path_mtu, uint32_t{IBV_MTU_4096});
+  EXPECT_EQ(to_a.max_dest_rd_atomic, 2) << "as many as the asker starts";
   attr = b.qp_attr(server, IBV_QPS_RTS);
   EXPECT_EQ(attr.qp_attr_mask, 0x12E01U);
   EXPECT_EQ(attr.retry_cnt, 7);
@@ -119,6 +120,36 @@ TEST_F(CommandsTest, what_a_qp_is_set_to) {
   EXPECT_EQ(to_b.rq_psn, attr.sq_psn);
   EXPECT_EQ(to_a.rq_psn, a.qp_attr(client, IBV_QPS_RTS).sq_psn);
   EXPECT_EQ(to_b.max_dest_rd_atomic, 2) << "the smaller of what one offers and the other wants";
+}
+
+TEST_F(CommandsTest, a_qp_whose_peer_starts_no_reads_allows_none) {
+  prepare();
+  rdma_ucm_conn_param writes_only = Node::param(0x111);
+  writes_only.initiator_depth = 0;
+  ASSERT_EQ(a.connect(client, writes_only), 0);
+  network.run(10ms);
+  server = b.event().id;
+  EXPECT_EQ(b.qp_attr(server, IBV_QPS_INIT).qp_access_flags, uint32_t{IBV_ACCESS_REMOTE_WRITE});
+  EXPECT_EQ(b.qp_attr(server, IBV_QPS_RTR).max_dest_rd_atomic, 0);
+}
+
+/// A UC QP has no attributes of reads, acknowledgements and repetitions: ibv_modify_qp() refuses them.
+TEST_F(CommandsTest, what_a_uc_qp_is_set_to) {
+  listener = b.create(0xB0, RDMA_PS_IB, IBV_QPT_UC);
+  ASSERT_EQ(b.bind(listener, {.family = 4, .port = 4800}), 0);
+  ASSERT_EQ(b.listen(listener), 0);
+  client = a.create(0xA0, RDMA_PS_IB, IBV_QPT_UC);
+  ASSERT_EQ(a.resolve(client, make_ipv4(0x0A000002, 4800)), 0);
+  network.run(10ms);
+  ASSERT_EQ(a.route(client), 0);
+  ASSERT_EQ(a.connect(client, 0x111), 0);
+  network.run(10ms);
+  server = b.event().id;
+  EXPECT_EQ(b.qp_attr(server, IBV_QPS_RTR).qp_attr_mask, 0x101181U);
+  EXPECT_EQ(b.qp_attr(server, IBV_QPS_RTS).qp_attr_mask, 0x10001U);
+  ASSERT_EQ(b.accept(server, 0xB1, Node::param(0x222)), 0);
+  network.run(10ms);
+  EXPECT_EQ(a.qp_attr(client, IBV_QPS_RTR).qp_attr_mask, 0x101181U);
 }
 
 TEST_F(CommandsTest, a_rejection_has_a_reason_and_data) {
@@ -391,6 +422,7 @@ TEST_F(CommandsTest, what_is_malformed_is_refused) {
   ib.addr_size = 48;
   ib.addr.ss_family = 27;
   EXPECT_EQ(a.command(RDMA_USER_CM_CMD_BIND, ib), EAFNOSUPPORT) << "no AF_IB: librdmacm then asks by IP";
+  EXPECT_EQ(a.resolve(client, b.own(4), a.own(6)), EINVAL) << "an address of another family";
   EXPECT_EQ(a.connect(client, 1), EINVAL) << "no route yet";
   EXPECT_EQ(a.route(client), EINVAL);
   EXPECT_EQ(a.disconnect(client), EINVAL);

@@ -262,5 +262,70 @@ TEST(Acceptor, a_host_that_broke_the_rules_waits_longer_each_time) {
   EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 2U);
 }
 
+void break_the_rules(ScriptedHost& host) {
+  host.advertise();
+  host.write(host.element(0), 1, 100, encode_idata({99, 0, 2048}));
+  ASSERT_EQ(host.unit().state(), SessionState::kLost);
+}
+
+TEST(Acceptor, the_wait_of_a_host_that_breaks_the_rules_has_a_bound) {
+  AcceptorConfig config = unit_config();
+  config.session.limits.connect_interval_max = 150ms;
+  ScriptedHost host(config);
+  for (uint64_t time = 0; time < 4; ++time) {
+    if (time != 0) host.reopen();
+    host.nonce = 100 + time;
+    ASSERT_TRUE(host.connect()) << time;
+    ASSERT_NO_FATAL_FAILURE(break_the_rules(host));
+    host.run(160, 1ms);
+  }
+}
+
+/// As many LIDs ask as are remembered, and one that asks no longer makes room: not one that has to wait.
+TEST(Acceptor, a_host_that_has_to_wait_is_not_forgotten_for_others) {
+  AcceptorConfig config = unit_config();
+  config.session.limits.connect_interval = 5s;
+  ScriptedHost host(config);
+  ASSERT_TRUE(host.connect());
+  ASSERT_NO_FATAL_FAILURE(break_the_rules(host));
+  host.run(1500, 1ms);
+  host.knock(CmAttribute::kRtu, 5);
+  std::vector<std::byte> cell = host.pipe.sent_by(0, Opcode::kUdSend).back()->bytes;
+  for (uint16_t lid = 1000; lid < 1300; ++lid) {
+    store_be(&cell[10], lid);
+    host.pipe.inject(1, cell);
+    host.run(1);
+  }
+  EXPECT_GE(host.acceptor->counters().get(AcceptorCounter::kUnknownSession), 300U);
+  host.knock(CmAttribute::kReq, 77);
+  EXPECT_EQ(host.acceptor->counters().get(AcceptorCounter::kAccepted), 1U);
+}
+
+/// The session of another host is made of an object that was behind frames of the first one.
+TEST(Acceptor, frames_of_a_host_are_behind_those_of_no_other) {
+  AcceptorConfig config = unit_config();
+  config.hosts_max = config.sessions_per_lid = 4;
+  ScriptedHost host(config);
+  const auto write_one = [&] {
+    host.advertise();
+    const RemoteElement to = host.element(0);
+    host.write(to, 1, 100, encode_idata({to.pool, to.element, to.element_bytes}));
+  };
+  ASSERT_TRUE(host.connect());
+  write_one();
+  ASSERT_NE(host.unit().front_frame(), nullptr) << "the driver does not take it";
+  host.reopen();
+  host.nonce = 2;
+  ASSERT_TRUE(host.connect());
+  host.knock(CmAttribute::kDreq, 2);
+  host.reopen();
+  host.nonce = 3;
+  host.offer.mac = {2, 0, 0, 0, 0, 9};
+  ASSERT_TRUE(host.connect());
+  ASSERT_EQ(host.acceptor->sessions().size(), 2U);
+  write_one();
+  EXPECT_NE(host.unit().front_frame(), nullptr);
+}
+
 }  // namespace
 }  // namespace weft::session

@@ -92,6 +92,21 @@ TEST_F(TimerHeapTest, of_a_qp_that_has_ended_is_not_kept_in_the_heap) {
   EXPECT_EQ(timers.pop_due(at(20ms)), &next);
 }
 
+/// The entry that fills a place of the heap comes from another branch, and may be due before those above it.
+TEST_F(TimerHeapTest, in_the_place_of_one_that_has_ended_is_not_late) {
+  timers.arm(make(), at(100ms));  // the line's; those before it are kept in the heap
+  QueuePair* ends = nullptr;
+  for (const int64_t due : {1, 20, 2, 21, 22, 3, 4, 23, 24, 25, 26, 5, 6, 7, 8}) {  // 21 stands below 20
+    QueuePair& qp = make();
+    if (due == 21) ends = &qp;
+    timers.arm(qp, at(std::chrono::milliseconds(due)));
+  }
+  timers.leave(*ends);
+  for (int64_t due = 1; due <= 8; ++due)
+    EXPECT_NE(timers.pop_due(at(std::chrono::milliseconds(due))), nullptr) << due << " ms";
+  EXPECT_EQ(timers.earliest(), at(20ms));
+}
+
 TEST_F(TimerHeapTest, of_many_come_up_when_they_are_wanted_and_never_late) {
   constexpr size_t kQps = 300;
   SeededRandom random(7);

@@ -46,6 +46,8 @@ TEST(StatsPage, takes_as_many_entries_as_it_was_made_for) {
   EXPECT_NE(page->add("two"), nullptr);
   EXPECT_EQ(page->add("three"), nullptr);
   EXPECT_EQ(read_stats_page(path).value().size(), 2U);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - sizeof(CounterCell));
+  EXPECT_FALSE(read_stats_page(path).ok()) << "the last value is not there";
 }
 
 TEST(HeldStatsPage, names_its_holder_until_that_is_killed) {

@@ -156,6 +156,18 @@ TEST(UnitReasons, each_has_its_own_counter_and_nothing_passes) {
   }
 }
 
+TEST(UnitReasons, a_frame_that_is_too_long_for_a_host_is_among_its_drops) {
+  for (const auto& one : kUnitCases) {
+    if (one.reason != iou::UnitCounter::kTooLongForHost) continue;
+    Bench at;
+    one.provoke(at);
+    at.world->run();
+    at.world->host().controller().read_statistics();
+    at.world->run();
+    EXPECT_EQ(at.world->host().controller().statistics().drops, 1U);
+  }
+}
+
 // ---- the host half ----------------------------------------------------------------------------
 
 void hand_to_host(Bench& at, const Bytes& bytes) {

@@ -322,6 +322,24 @@ TEST(VnetHeader, each_refusal_has_its_name) {
   EXPECT_EQ(check_vnet(load_vnet(frame.data()), ethernet, bytes), VnetError::kNone);
 }
 
+/// What is cut apart has its checksum in the IP packet, behind all tags.
+TEST(VnetHeader, the_checksum_of_what_is_cut_begins_behind_the_tags) {
+  const Bytes plain = gso_frame(4, kIpProtocolTcp, 1000, 100);
+  const auto ethernet = std::span(plain).subspan(kVnetBytes);
+  Bytes tagged(ethernet.begin(), ethernet.begin() + 12);
+  tagged.resize(16);
+  store_be(tagged.data() + 12, kEtherTypeVlan);
+  tagged.insert(tagged.end(), ethernet.begin() + 12, ethernet.end());
+  VnetHeader header = load_vnet(plain.data());
+  const auto bytes = static_cast<uint32_t>(tagged.size());
+  for (const auto& [start, error] :
+       {std::pair(38, VnetError::kNone), std::pair(18, VnetError::kNone), std::pair(17, VnetError::kProtocol),
+        std::pair(14, VnetError::kProtocol), std::pair(13, VnetError::kChecksum)}) {
+    header.checksum_start = static_cast<uint16_t>(start);
+    EXPECT_EQ(to_string(check_vnet(header, tagged, bytes)), to_string(error)) << start;
+  }
+}
+
 struct WriterCase {
   WriterCounter reason;
   FrameIo answer;

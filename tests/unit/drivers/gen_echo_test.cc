@@ -436,6 +436,30 @@ TEST(GenEcho, values_out_of_range_are_refused) {
   EXPECT_TRUE(gen.finished());
 }
 
+/// Several generators on one LAN ask for several objects.
+TEST(GenFrames, an_answer_is_of_whom_was_asked_for_and_for_whom_asked) {
+  const host::GenStation self{kHost, {10, 77, 1, 1}, {0xFD, 0x77, 1}};
+  const host::GenStation object{{2, 0, 0, 0, 0, 7}, {10, 77, 1, 7}, {0xFD, 0x77, 7}};
+  host::GenStation renamed = self;  // its address has changed since it asked
+  renamed.ipv4[3] = 2;
+  host::GenStation other = object;
+  other.ipv4[3] = 8;
+  other.ipv6[2] = 8;
+  Frame asked(host::kGenFrameBytesMax);
+  Frame answer(host::kGenFrameBytesMax);
+  for (const host::GenKind kind : {host::GenKind::kArp, host::GenKind::kNeighbour}) {
+    const uint32_t bytes = host::build_request(kind, self, object, 0, {}, asked);
+    const uint32_t told = host::build_resolution_answer(std::span(asked).first(bytes), object, answer);
+    ASSERT_NE(told, 0U);
+    const std::span<const std::byte> whole = std::span(answer).first(told);
+    EXPECT_EQ(host::check_answer(whole, self, object, 0).verdict, host::GenVerdict::kGood);
+    EXPECT_EQ(host::check_answer(whole, self, other, 0).verdict, host::GenVerdict::kNotOurs);
+    if (kind == host::GenKind::kArp) {
+      EXPECT_EQ(host::check_answer(whole, renamed, object, 0).verdict, host::GenVerdict::kNotOurs);
+    }
+  }
+}
+
 TEST(EchoNic, is_busy_when_nobody_reads_and_loses_nothing) {
   iou::EchoNicConfig config;
   config.answers = 4;

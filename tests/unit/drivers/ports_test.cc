@@ -107,6 +107,10 @@ TEST(UnixPort, a_stream_out_of_step_is_hung_up_and_the_next_peer_is_served) {
   const UniqueFd peer(connect_unix(dir.path() + "/vm"));
   (*port)->poll(clock.now());
   EXPECT_TRUE((*port)->carrier());
+  const Bytes frame(60);
+  ASSERT_EQ(::write(peer.get(), "\0\0\0\x3C", 4) + ::write(peer.get(), frame.data(), frame.size()), 64);
+  Bytes into(9100);
+  EXPECT_EQ((*port)->read_frame(into).io, FrameIo::kOk) << "nothing of the former peer stands before it";
   // A second process may not take the path.
   EXPECT_FALSE(host::UnixPort::listen(dir.path() + "/vm", kOwnMac).ok());
 }
@@ -217,13 +221,18 @@ TEST(PcapNic, a_file_that_is_no_whole_recording_is_refused_and_left_alone) {
   microseconds[1] = '\xC3';
   std::string endless = good;
   endless[24 + 11] = '\x7F';
+  const uint32_t beyond = iou::kPcapFrameBytesMax + 1;  // a frame that this program does not record
+  std::string longer(16 + beyond, '\0');
+  std::memcpy(&longer[8], &beyond, sizeof beyond);
+  std::memcpy(&longer[12], &beyond, sizeof beyond);
   const std::pair<std::string, const char*> cases[]{
       {"my thesis", "is no recording of this program"},
       {good.substr(0, 20), "is no recording of this program"},
       {microseconds, "is no recording of this program"},
       {good.substr(0, good.size() - 1), "ends in the middle of a frame"},
       {good + good.substr(24, 15), "ends in the middle of a frame"},
-      {endless, "ends in the middle of a frame"}};
+      {endless, "ends in the middle of a frame"},
+      {good + longer, "ends in the middle of a frame"}};
   for (const auto& [bytes, says] : cases) {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
     EXPECT_NE(record_one(file, 100).find(says), std::string::npos) << record_one(file, 100);

@@ -356,25 +356,27 @@ TEST(UnitHalf, a_host_that_takes_nothing_does_not_stop_the_frames_of_another) {
 }
 
 TEST(UnitHalf, while_its_own_port_is_down_no_host_is_slow) {
-  DriverWorldConfig config;
-  config.hosts = 2;
-  config.pools.front().elements = 4;
-  DriverWorld world(config);
-  world.run_until_open();
-  world.os(1).busy = true;
-  Frames sent;
-  for (uint32_t i = 0; i < 40; ++i) {
-    sent.push_back(make_ethernet(host_mac(1), host_mac(0), i));
-    world.os(0).inject(sent.back());
+  for (const bool from_lan : {false, true}) {
+    DriverWorldConfig config;
+    config.hosts = 2;
+    config.pools.front().elements = 4;
+    DriverWorld world(config);
+    world.run_until_open();
+    world.os(1).busy = true;
+    Frames sent;
+    for (uint32_t i = 0; i < 40; ++i) {
+      sent.push_back(make_ethernet(host_mac(1), from_lan ? kLanMac : host_mac(0), i));
+      (from_lan ? world.nic() : world.os(0)).inject(sent.back());
+    }
+    world.run_for(iou::kSlowHostMax / 2);
+    world.cable_of_unit(0).unplug();
+    world.run_for(iou::kSlowHostMax + 100ms);
+    world.os(1).busy = false;
+    EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
+    world.run_for(500ms);
+    EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
+    EXPECT_EQ(DriverWorld::taken(world.os(1)), sent);
   }
-  world.run_for(iou::kSlowHostMax / 2);
-  world.cable_of_unit(0).unplug();
-  world.run_for(iou::kSlowHostMax + 100ms);
-  world.os(1).busy = false;
-  EXPECT_EQ(world.cable_of_unit(0).plug(world.clock.now()), LinkRefusal::kNone);
-  world.run_for(500ms);
-  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0u);
-  EXPECT_EQ(DriverWorld::taken(world.os(1)), sent);
 }
 
 TEST(UnitHalf, frames_for_a_host_that_left_go_to_the_lan) {
@@ -467,6 +469,10 @@ TEST(UnitHalf, the_interface_of_a_host_does_what_was_granted_and_no_more) {
   world.run();
   EXPECT_EQ(world.host().controller().granted(), Offload::kChecksum);
   EXPECT_EQ(world.os().offloads_set, Offload::kChecksum);
+  world.session().close();
+  world.run(2000);
+  ASSERT_EQ(world.session().state(), session::SessionState::kIdle);
+  EXPECT_EQ(world.host().controller().granted(), Offload::kNone) << "nothing outlives the session";
 }
 
 /// Two hosts share the NIC's own address; one alone may have it.

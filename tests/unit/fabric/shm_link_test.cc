@@ -206,9 +206,12 @@ TEST_F(ShmLink, counts_silent_and_malformed_guests) {
   UniqueFd babbler = std::move(connect_unix(socket_path()).value());
   const std::array<std::byte, 64> junk{};
   ASSERT_TRUE(send_packet(babbler.get(), junk, {}));
+  UniqueFd giver = std::move(connect_unix(socket_path()).value());
+  const LinkHelloWire hello = encode_link_hello(make_hello({}, 7));
+  ASSERT_TRUE(send_packet(giver.get(), bytes_of(hello), std::array{giver.get()})) << "nobody wants it";
   run(1100);
   EXPECT_EQ(refused(AdmissionCounter::kSilent), 1U);
-  EXPECT_EQ(refused(AdmissionCounter::kMalformed), 1U);
+  EXPECT_EQ(refused(AdmissionCounter::kMalformed), 2U);
 }
 
 TEST_F(ShmLink, socket_needs_a_private_directory_and_no_living_listener) {

@@ -68,7 +68,8 @@ TEST(WindowOrders, a_wrong_reply_is_none) {
   const auto good = encode_window_order_reply({.error = "no", .rules = {{1, full_rule(), 0, 0, {}}}});
   for (size_t bytes = 0; bytes < good.size(); ++bytes)
     EXPECT_FALSE(decode_window_order_reply(std::span(good).first(bytes))) << bytes;
-  for (const size_t at : {0U, 5U, 6U, 8U, 10U, 15U}) {
+  const size_t left = good.size() - 8;  // the time that the last rule still lasts
+  for (const size_t at : {size_t{0}, size_t{5}, size_t{6}, size_t{8}, size_t{10}, size_t{15}, left}) {
     auto bytes = good;
     bytes[at] = std::byte{0x7F};
     EXPECT_FALSE(decode_window_order_reply(bytes)) << at;

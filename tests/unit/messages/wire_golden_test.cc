@@ -187,6 +187,8 @@ TEST(WireGolden, a_datagram_has_eight_bytes_more) {
   EXPECT_EQ(view.payload.size(), 2U);
   EXPECT_EQ(changed(kDatagram, 38, 1), CellError::kReserved);
   EXPECT_EQ(changed(kDatagram, 39, 1), CellError::kReserved);
+  for (const size_t pkey : {16U, 20U})
+    EXPECT_EQ(changed(kDatagram, pkey, 1), CellError::kReserved) << "its partition stands behind the Q_Key";
 }
 
 TEST(WireGolden, a_reliable_datagram_write_has_its_q_key_behind_the_address) {

@@ -144,6 +144,18 @@ TEST_F(Identifiers, a_descriptor_counts_the_events_that_move_and_end) {
   EXPECT_FALSE(readable(other));
 }
 
+/// What is before one in the list of its file is not what was before it in the former one.
+TEST_F(Identifiers, one_that_has_moved_leaves_its_new_list_alone) {
+  CmId& first = make();
+  CmId& second = make();
+  CmId* const stays = table.create(other, kSpace, IBV_QPT_RC);
+  ASSERT_EQ(table.migrate(first, other), 0);
+  EXPECT_EQ(of(other), (std::vector<CmId*>{&first, stays}));
+  static_cast<void>(table.destroy(first));
+  EXPECT_EQ(of(other), std::vector<CmId*>{stays});
+  EXPECT_EQ(of(file), std::vector<CmId*>{&second});
+}
+
 TEST_F(Identifiers, an_identifier_knows_its_waiting_events) {
   CmId& id = make();
   CmId& beside = make();

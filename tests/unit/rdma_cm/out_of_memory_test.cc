@@ -186,6 +186,9 @@ TEST_F(OutOfMemory, what_comes_from_the_fabric_is_refused_or_lost) {
       const auto& counters = node->endnode.manager().counters();
       lost += counters.get(CmCounter::kEventsLost) + counters.get(CmCounter::kFull);
     }
+    if (const CmId* id = scenario.b.endnode.ids().find(*scenario.b.file, scenario.listener)) {
+      EXPECT_EQ(id->backlog, 10U) << "a request that could not be announced has no place";
+    }
     scenario.end();
     EXPECT_TRUE(!none_failed || scenario.connected == 1);
     if (none_failed || HasFailure()) break;

@@ -341,6 +341,10 @@ TEST(NodeCommands, allow_file_binds_key_to_name_and_guid) {
   EXPECT_TRUE(text.value().starts_with("u1 "));
   EXPECT_TRUE(text.value().ends_with(" " + key + "\n"));
   EXPECT_EQ(text.value().size(), 3 + 16 + 1 + 40 + 1U);
+  for (const size_t bytes : {39U, 41U}) {
+    std::ofstream(dir / "u1.public") << std::string(bytes, 'k') << '\n';
+    EXPECT_THAT(curve_allow_text(topology, 0).error().text, HasSubstr("holds no key"));
+  }
   std::filesystem::remove_all(dir);
 }
 

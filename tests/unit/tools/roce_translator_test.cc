@@ -2,6 +2,7 @@
 // that are made by hand.
 #include "tools/capture/roce_translator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -374,6 +375,22 @@ TEST_F(RoceTranslation, a_connection_request_says_that_cells_are_those_of_uc) {
   EXPECT_EQ(opcode(one({})), 0x24);
 }
 
+TEST_F(RoceTranslation, a_datagram_to_a_management_queue_pair_that_is_no_mad_says_so) {
+  const MadBytes mad = encode_cm({.body = CmReq{.qpn = 0x111, .service = kCmServiceUc}});
+  std::vector<std::byte> other(mad.begin(), mad.end());
+  other[0] = std::byte{2};  // of another version
+  const std::vector<std::byte> shorter(mad.begin(), mad.end() - 4);
+  for (const std::vector<std::byte>& payload : {other, shorter}) {
+    const CapturedFrame frame = one({.opcode = Opcode::kUdSend,
+                                     .parts = words(0x80010000U, uint16_t{0}, uint16_t{0}),
+                                     .payload = payload,
+                                     .dest_qpn = kQpnGsi});
+    EXPECT_EQ(load_be<uint16_t>(frame.data.data() + 12), kEtherTypeOther);
+    EXPECT_THAT(frame.note, ::testing::HasSubstr("a management queue pair that is none"));
+  }
+  EXPECT_EQ(opcode(one({})), 0x04) << "it has taught nothing";
+}
+
 /// Numbers of queue pairs are used again.
 TEST_F(RoceTranslation, of_two_connection_requests_of_a_number_the_last_one_counts) {
   for (const auto& [service, sends] :
@@ -484,6 +501,16 @@ TEST_F(RoceTranslation, memory_is_bounded_whatever_comes) {
   std::vector<CapturedFrame> out;
   translator.finish(out);
   EXPECT_EQ(frames + out.size(), 3 * RoceTranslator::kWaitingFramesMax) << "none is lost";
+}
+
+/// As many as can be kept: none of them loses its numbers before another one comes.
+TEST_F(RoceTranslation, the_most_flows_keep_their_numbers) {
+  (void)one({.psn = 5, .flags = kCellFirst, .bytes = kCellPayload});
+  EXPECT_EQ(psn(one({.psn = 5, .cell = 1, .flags = kCellLast})), 6U);
+  for (uint32_t i = 1; i < RoceTranslator::kFlowsMax; ++i) (void)one({.dest_qpn = Qpn(0x1000 + i)});
+  EXPECT_EQ(psn(one({.psn = 6})), 7U);
+  (void)one({.dest_qpn = Qpn(0x1000)});
+  EXPECT_EQ(psn(one({.psn = 7})), 7U) << "all of them begin anew";
 }
 
 }  // namespace

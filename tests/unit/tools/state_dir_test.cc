@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/support/state_dir_fixture.h"
+#include "tests/support/temp_dir.h"
 #include "tools/launch/child_process.h"
 
 namespace weft::tools {
@@ -80,6 +81,10 @@ TEST_F(StateDirTest, record_comes_back) {
 TEST_F(StateDirTest, a_name_never_leads_out_of_the_directory) {
   for (const char* name : {"", ".", "..", "a/b", "../x", ".hidden"})
     EXPECT_FALSE(StateDir::open(name).ok()) << name;
+  const Result<StateDir> dir = StateDir::create("a");
+  ASSERT_TRUE(dir.ok()) << dir.error().text;
+  ASSERT_EQ(mkdir(dir.value().file("b").c_str(), 0700), 0);
+  EXPECT_FALSE(StateDir::open("a/b").ok()) << "nor into the directory of a fabric";
 }
 
 TEST_F(StateDirTest, a_stopped_process_is_told_from_a_running_one) {
@@ -234,6 +239,37 @@ TEST(ChildProcess, commands_end_or_are_ended) {
   EXPECT_FALSE(run_command({"/bin/sleep", "60"}, -1, std::chrono::milliseconds(50)).ok());
   EXPECT_FALSE(run_command({"/nonexistent/program"}, -1, std::chrono::seconds(1)).ok());
   EXPECT_FALSE(run_command({"no-such-program-of-ours"}, -1, std::chrono::seconds(1)).ok());
+}
+
+TEST(ChildProcess, of_a_long_output_the_beginning_is_kept) {
+  const Result<CommandResult> much =
+      run_command({"/bin/sh", "-c", "echo begin; head -c 1000000 /dev/zero"}, -1, std::chrono::seconds(10));
+  ASSERT_TRUE(much.ok());
+  EXPECT_EQ(much.value().exit_code, 0);
+  EXPECT_TRUE(much.value().output.starts_with("begin\n"));
+  EXPECT_GE(much.value().output.size(), 64U * 1024);
+  EXPECT_LT(much.value().output.size(), 128U * 1024);
+}
+
+/// A process that is started again for months does not fill the disk.
+TEST(ChildProcess, a_long_log_is_put_aside) {
+  const test::TempDir dir;
+  ChildSpec spec;
+  spec.argv = {"/bin/sh", "-c", "echo new"};
+  spec.log_path = dir.path() + "/child.log";
+  const auto start = [&] {
+    const Result<pid_t> pid = start_child(spec);
+    ASSERT_TRUE(pid.ok());
+    waitpid(pid.value(), nullptr, 0);
+  };
+  constexpr uintmax_t kMost = 8 << 20;
+  std::ofstream(spec.log_path) << "old";
+  std::filesystem::resize_file(spec.log_path, kMost);
+  start();
+  EXPECT_EQ(std::filesystem::file_size(spec.log_path), kMost + 4) << "not yet too long";
+  start();
+  EXPECT_EQ(std::filesystem::file_size(spec.log_path), 4U);
+  EXPECT_EQ(std::filesystem::file_size(spec.log_path + ".old"), kMost + 4);
 }
 
 TEST(ChildProcess, children_get_only_what_they_are_given) {
