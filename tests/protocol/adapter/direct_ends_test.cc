@@ -297,8 +297,7 @@ TEST_F(DirectSecondWindow, does_not_begin_with_the_requests_of_the_first) {
   run(20);
   ASSERT_EQ(ways.second.claims, 1);
   bring_up(1, *far, {}, side(0).adapter->qpn(*qp), Lid(1), Psn(2), Psn(1));
-  for (const uint64_t id : {8U, 9U})
-    ASSERT_EQ(post_recv(1, *far, id, {side(1).sge(0, 64)}), PostResult::kOk);
+  for (const uint64_t id : {8U, 9U}) ASSERT_EQ(post_recv(1, *far, id, {side(1).sge(0, 64)}), PostResult::kOk);
   run(400);
   EXPECT_EQ(side(0).adapter->way_of(*qp), QpWay::kWindow);
   EXPECT_EQ(side(1).completions.size(), 1U);
