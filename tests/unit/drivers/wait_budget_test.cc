@@ -51,7 +51,7 @@ TEST_F(WaitBudgetTest, does_not_count_the_time_between_two_waits) {
 
 TEST_F(WaitBudgetTest, comes_back_with_time) {
   turns_left();
-  now += (10 * kWaitRefillShare - 1) * kTurn;
+  now += 199ms;  // and the first turn: 50 ms in a second
   EXPECT_EQ(turns_left(), 10);
   now += 1h;
   EXPECT_EQ(turns_left(), kSlowHostMax / kTurn);
