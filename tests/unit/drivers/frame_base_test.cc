@@ -192,6 +192,13 @@ TEST(Segmenter, every_kind_is_cut_into_good_frames_with_all_bytes) {
   }
 }
 
+TEST(Segmenter, a_frame_that_fills_its_memory_is_taken_and_none_beyond) {
+  Segmenter segmenter;
+  const Bytes frame(kSegmenterBytesMax + 1);
+  EXPECT_FALSE(segmenter.start(frame, {}));
+  EXPECT_TRUE(segmenter.start(std::span(frame).first(kSegmenterBytesMax), {}));
+}
+
 TEST(Segmenter, headers_that_contradict_the_frame_are_refused) {
   Segmenter segmenter;
   Bytes frame = gso_frame(4, kIpProtocolTcp, 1000, 100);
