@@ -20,6 +20,9 @@ inline constexpr int kWaitRefillShare = 20;
 /// What comes back with each byte that the endnode takes: 1 ms for 64 KiB. So an endnode that takes 64 MB/s
 /// is always waited for, and the LAN of all hosts never runs at less than that because of it.
 inline constexpr Duration kWaitPerByte = std::chrono::nanoseconds(16);
+/// A shorter frame counts as one of this length, because its work is that of a frame: an endnode that takes
+/// 61,000 frames of any length in a second is always waited for.
+inline constexpr uint32_t kWaitFrameMin = 1024;
 
 /// Owner: the unit's thread. All sessions of an endnode share one, also its later ones.
 class WaitBudget {
@@ -31,7 +34,8 @@ class WaitBudget {
   /// When something last waited for the endnode.
   [[nodiscard]] Instant waited_at() const noexcept { return waited_at_; }
 
-  void add_taken(uint32_t bytes) noexcept { taken_bytes_ += bytes; }
+  /// The endnode has taken a frame.
+  void add_taken(uint32_t bytes) noexcept { taken_bytes_ += std::max(bytes, kWaitFrameMin); }
   /// Something waits for the endnode in this turn. The time from `last_turn` to `now` counts if something
   /// waited in that turn too; several waits at the same time count once. False when nothing is left.
   [[nodiscard]] bool wait(Instant now, Instant last_turn) noexcept {

@@ -67,6 +67,14 @@ TEST_F(WaitBudgetTest, comes_back_with_the_bytes_that_the_endnode_takes) {
   EXPECT_EQ(turns_left(), kSlowHostMax / kTurn) << "never more than the whole";
 }
 
+TEST_F(WaitBudgetTest, comes_back_with_short_frames_as_with_longer_ones) {
+  turns_left();
+  for (int turn = 0; turn < 100; ++turn) {
+    for (int frame = 0; frame < 62; ++frame) budget.add_taken(60);
+    EXPECT_TRUE(wait()) << turn;
+  }
+}
+
 TEST_F(WaitBudgetTest, is_not_charged_for_a_wait_that_is_not_the_endnodes_fault) {
   for (int i = 0; i < 100; ++i) {
     now += kTurn;
