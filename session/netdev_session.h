@@ -150,6 +150,7 @@ struct SessionPeer {
   Lid lid{};
   uint64_t nonce = 0;  // of the session
   MacAddress mac{};    // or the one that the driver half has set later
+  MacAddress mac_at_opening{};
   TransferMode mode = TransferMode::kRdma;
   MessageEncoding encoding = MessageEncoding::kCapnp;
   AckPolicy acks = AckPolicy::kSelective;

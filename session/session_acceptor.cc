@@ -4,7 +4,8 @@
 // for the rate and after an offence. A REQ with the nonce of a live session is answered
 // as before; one with a new nonce from a host whose LID and MAC address have a session means that this host
 // has come back, and ends the old session. A session's MAC address is that of its REQ until the host sets
-// another one. Everything else must name a session by nonce and source LID.
+// another one; a host may come back under either. Everything else must name a session by nonce and source
+// LID.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -96,6 +97,7 @@ class SessionAcceptor::Core {
   [[nodiscard]] SessionRefusal judge(const SessionDatagram& datagram, SessionPeer& peer) noexcept;
   [[nodiscard]] bool mode_allowed(uint8_t mode) const noexcept;
   [[nodiscard]] SessionRefusal check_mac(const SessionPeer& peer) noexcept;
+  [[nodiscard]] bool has_address(const SessionPeer& peer) const noexcept;
   [[nodiscard]] size_t others_of(const SessionPeer& peer) const noexcept;
   [[nodiscard]] SessionRefusal start(const SessionDatagram& datagram, const SessionPeer& peer,
                                      SessionEndpoint* earlier, Instant now) noexcept;
@@ -224,6 +226,7 @@ SessionRefusal SessionAcceptor::Core::judge(const SessionDatagram& datagram, Ses
   peer = {.lid = datagram.lid,
           .nonce = datagram.message.nonce,
           .mac = offer.mac,
+          .mac_at_opening = offer.mac,
           .mode = static_cast<TransferMode>(offer.mode),
           .encoding = static_cast<MessageEncoding>(offer.encoding),
           .acks = static_cast<AckPolicy>(offer.acks),
@@ -253,10 +256,19 @@ SessionRefusal SessionAcceptor::Core::check_mac(const SessionPeer& peer) noexcep
   return SessionRefusal::kNone;
 }
 
+/// True if one of the LID's sessions has this MAC address now. Otherwise the earlier session of `peer` is the
+/// one that opened with it: its host had set another address and is back without it.
+bool SessionAcceptor::Core::has_address(const SessionPeer& peer) const noexcept {
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& session) {
+    return !session->reusable() && session->peer().lid == peer.lid && session->peer().mac == peer.mac;
+  });
+}
+
 /// Session objects that the LID of `peer` occupies under other MAC addresses, held frames included.
 size_t SessionAcceptor::Core::others_of(const SessionPeer& peer) const noexcept {
+  const auto address = has_address(peer) ? &SessionPeer::mac : &SessionPeer::mac_at_opening;
   return static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& session) {
-    return !session->reusable() && session->peer().lid == peer.lid && session->peer().mac != peer.mac;
+    return !session->reusable() && session->peer().lid == peer.lid && session->peer().*address != peer.mac;
   }));
 }
 
@@ -283,9 +295,10 @@ SessionRefusal SessionAcceptor::Core::start(const SessionDatagram& datagram, con
 /// session; frames of any older session are dropped, so that a host that restarts repeatedly takes two
 /// session objects at most. Returns the session that holds frames, if any.
 SessionEndpoint* SessionAcceptor::Core::end_earlier(const SessionPeer& peer, Instant now) noexcept {
+  const auto address = has_address(peer) ? &SessionPeer::mac : &SessionPeer::mac_at_opening;
   SessionEndpoint* last = nullptr;
   for (const auto& session : sessions_) {
-    if (session->peer().mac != peer.mac || session->peer().lid != peer.lid) continue;
+    if (session->peer().*address != peer.mac || session->peer().lid != peer.lid) continue;
     const bool newest = session->live();
     if (newest) session->replace();
     punish_violation(*session, now);

@@ -83,6 +83,19 @@ TEST(SetMac, a_host_that_is_back_under_it_takes_its_own_place) {
   EXPECT_EQ(DriverWorld::taken(world.os()), Frames{frame});
 }
 
+/// A TAP that is made again has its configured address again.
+TEST(SetMac, a_host_that_is_back_without_it_takes_its_own_place) {
+  DriverWorld world;
+  world.run_until_open();
+  set_mac(world, kNewMac, 0);
+  ASSERT_TRUE(world.os().set_mac(host_mac(0)).ok());
+  start(world, world.hosts[0].interfaces[0], 0);
+  world.run_for(50ms);
+  EXPECT_EQ(world.session().state(), SessionState::kOpen);
+  EXPECT_EQ(replaced(world), 1U);
+  EXPECT_EQ(active_clients(world), 1U);
+}
+
 /// Two interfaces of one host have the same LID: the one that takes the other's former address and connects
 /// again ends its own session.
 TEST(SetMac, an_interface_that_left_its_address_keeps_its_session_when_another_one_comes_with_it) {
