@@ -507,12 +507,12 @@ def main():
         print(summary(outcomes))
         write_outcomes(outcomes, options)
         return 0
+    needs_build(options.build)
     return supervised(lambda scratch: run_chosen(chosen, options, scratch))
 
 
 def supervised(work):
     """The exit status of work(scratch directory), which nothing that it starts outlives; nor the directory, if it is ended."""
-    needs_build(options.build)
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-stock-"))
     scratch.chmod(0o755)
     status = warden.supervise(lambda: work(scratch))
