@@ -15,8 +15,7 @@ Result<StateDir> chosen_fabric(const std::string& name, Among among) {
   if (!name.empty()) {
     Result<StateDir> dir = StateDir::open(name);
     if (dir.ok() && among == Among::kRunning && !dir.value().locked())
-      return Error{fmt::format("fabric '{}' is not running in {}; start it with weft up FILE", name,
-                               state_directory_base())};
+      return Error{StateDir::not_running(name)};
     return dir;
   }
   Result<SeenFabrics> seen = SeenFabrics::look();

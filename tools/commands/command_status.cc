@@ -301,8 +301,7 @@ int command_status(const Arguments& arguments) {
   } else if (up) {
     print_status(dir.value(), record, status, all);
   } else {
-    return failure("status", fmt::format("fabric '{}' is not running in {}; start it with weft up FILE",
-                                         fabric, state_directory_base()));
+    return failure("status", StateDir::not_running(fabric));
   }
   const bool good = up && record.ready &&
                     std::all_of(nodes.begin(), nodes.end(), [](const NodeStatus& n) { return n.info.ready; });

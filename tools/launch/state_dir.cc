@@ -84,6 +84,10 @@ void signal_recorded(pid_t pid, uint64_t start_ticks, int signal) {
     syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
 }
 
+std::string StateDir::not_running(const std::string& fabric) {
+  return fmt::format("fabric '{}' is not running in {}; start it with weft up FILE", fabric, base());
+}
+
 Result<std::vector<std::string>> StateDir::fabrics() {
   std::vector<std::string> out;
   const Result<UniqueFd> all = private_directory(AT_FDCWD, base(), false);

@@ -76,6 +76,8 @@ class StateDir {
  public:
   /// The directory above all fabrics of this user; does not create it. WEFT_STATE_DIR overrides it.
   static std::string base() { return state_directory_base(); }
+  /// What a command says that needs a running fabric and finds none of that name.
+  static std::string not_running(const std::string& fabric);
   /// Fabrics that have a state directory, sorted. Fails when the directory above them does not belong to this
   /// user alone.
   static Result<std::vector<std::string>> fabrics();

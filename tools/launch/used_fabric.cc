@@ -160,9 +160,7 @@ int keep_fabric(const Plan& plan, DaemonReport& report) {
 
 /// Starts the fabric. `note` is set to a text for the user, or stays empty.
 Status start_fabric(const Plan& plan, std::string& note) {
-  if (!plan.topology.has_value())
-    return Error{fmt::format("fabric '{}' is not running in {}; start it with weft up FILE", plan.fabric,
-                             state_directory_base())};
+  if (!plan.topology.has_value()) return Error{StateDir::not_running(plan.fabric)};
   DaemonReport report;
   Result<bool> forked = start_daemon(report);
   if (!forked.ok()) return forked.error();

@@ -28,6 +28,14 @@ session::CfgRequest set_mac_request(const MacAddress& mac) {
           .data = std::as_bytes(std::span(mac))};
 }
 
+/// Three hosts, whose pools have `small` elements for frames of the LAN and few for those with GSO.
+DriverWorldConfig three_hosts(uint32_t small) {
+  DriverWorldConfig config;
+  config.hosts = 3;
+  config.pools = {{2048, small}, {65536, 4}};
+  return config;
+}
+
 /// The victim's session is being opened: the unit has answered its REQ, and has not seen its pools yet.
 TEST(UnitAddress, of_a_host_that_is_being_admitted_is_not_given_to_another) {
   DriverWorldConfig config;
@@ -100,10 +108,7 @@ TEST(UnitAddress, of_a_nic_with_a_network_stack_is_for_no_host) {
 
 /// The first frame of `from` waits for host 1, which then leaves the group. Later host 2 has no room.
 TEST(UnitWait, for_one_host_is_not_held_against_another) {
-  DriverWorldConfig config;
-  config.hosts = 3;
-  config.pools = {{2048, 4}, {65536, 4}};
-  DriverWorld world(config);
+  DriverWorld world(three_hosts(4));
   world.run_until_open();
   const MacAddress group{0x01, 0, 0x5E, 0, 0, 9};
   NicFilters none;
@@ -152,10 +157,7 @@ size_t got_by_the_other(DriverWorld& world, const std::function<void(int)>& each
 
 /// A host that takes a frame just before it counts as slow, again and again.
 TEST(UnitWait, for_a_host_that_takes_a_frame_now_and_then_is_a_small_part_of_the_time) {
-  DriverWorldConfig config;
-  config.hosts = 3;
-  config.pools = {{2048, 4}, {65536, 4}};
-  DriverWorld world(config);
+  DriverWorld world(three_hosts(4));
   world.run_until_open();
   world.os(1).writes_allowed = 0;
   const auto take_some = [&](int i) {
@@ -178,10 +180,7 @@ TEST(UnitWait, for_a_host_that_takes_a_frame_now_and_then_is_a_small_part_of_the
 
 /// The time that the unit waits belongs to the endnode: another one has its own, a new session no fresh one.
 TEST(UnitWait, for_a_host_that_opens_its_session_again_goes_on) {
-  DriverWorldConfig config;
-  config.hosts = 3;
-  config.pools = {{2048, 4}, {65536, 4}};
-  DriverWorld world(config);
+  DriverWorld world(three_hosts(4));
   world.run_until_open();
   uint64_t drops = 0;
   const auto drops_within = [&](size_t host, Duration time) {
@@ -204,10 +203,7 @@ TEST(UnitWait, for_a_host_that_opens_its_session_again_goes_on) {
 
 /// Frames that the unit cuts go through memory that the LAN's frames need as well.
 TEST(UnitWait, for_frames_between_hosts_leaves_the_lan_its_turns) {
-  DriverWorldConfig config;
-  config.hosts = 3;
-  config.pools = {{2048, 64}, {65536, 4}};
-  DriverWorld world(config);
+  DriverWorld world(three_hosts(64));
   world.run_until_open();
   world.os(1).writes_allowed = 0;
   const auto keep_busy = [&](int) {
