@@ -39,10 +39,13 @@ bool KeyQuestions::has_nic(uint8_t nic) const noexcept {
 
 // ---- data path --------------------
 
+bool KeyQuestions::is_invalid(const QueuePair& qp, uint32_t key) const noexcept {
+  return invalid_ && invalid_->nic == qp.memory->number() && invalid_->key == key;
+}
+
 bool KeyQuestions::may_ask(const QueuePair& qp, uint32_t key) const noexcept {
-  const uint8_t nic = qp.memory->number();
-  const bool refused = invalid_ && invalid_->nic == nic && invalid_->key == key;
-  return directory_ != nullptr && nic_of_key(key) != nic && !refused && !qp.memory->has_key(key);
+  return directory_ != nullptr && nic_of_key(key) != qp.memory->number() && !is_invalid(qp, key) &&
+         !qp.memory->has_key(key);
 }
 
 KeyQuestions::Waiting* KeyQuestions::find(const QueuePair& qp) noexcept {

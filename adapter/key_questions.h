@@ -39,6 +39,8 @@ class KeyQuestions final : public NicKeys {
   // ---- data path --------------------
   /// True when the key may be another NIC's: the refusal by the list of this QP's NIC is not the last word.
   [[nodiscard]] bool may_ask(const QueuePair& qp, uint32_t key) const noexcept;
+  /// The cell that is being taken again has asked for `key`, and no NIC has it.
+  [[nodiscard]] bool is_invalid(const QueuePair& qp, uint32_t key) const noexcept;
   /// Reports `key` unless it is reported already, and keeps the cell that names it. False when the cell was
   /// not kept, and counted as such: too many questions in this second, or no room.
   bool wait(QueuePair& qp, const CellView& cell, uint32_t key) noexcept;

@@ -322,13 +322,19 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     repeat(qp, number, 1);
 }
 
-/// A response has arrived at a NIC that does not know a key of its memory: the cell waits (MIG-READ-01).
+/// A response has arrived at a NIC that does not know a key of its memory: the cell waits (MIG-READ-01). It
+/// does not wait for a second key when the first is invalid. The request fails, and asking for each key in
+/// turn would find no end.
 bool Completer::awaits_key(QueuePair& qp, const TxPacket& packet, const CellView& cell) noexcept {
+  const KeyQuestions& questions = engine_.several_nics->questions;
   const std::span<const Sge> list{qp.sq.sges(packet.wqe), qp.sq.at(packet.wqe).sge_count};
-  const auto unknown = std::find_if(list.begin(), list.end(), [&](const Sge& sge) {
-    return sge.length != 0 && engine_.several_nics->questions.may_ask(qp, sge.lkey.value());
-  });
+  const auto names = [&](auto&& rule) {
+    return std::find_if(list.begin(), list.end(),
+                        [&](const Sge& sge) { return sge.length != 0 && rule(sge.lkey.value()); });
+  };
+  const auto unknown = names([&](uint32_t key) { return questions.may_ask(qp, key); });
   if (unknown == list.end()) return false;
+  if (names([&](uint32_t key) { return questions.is_invalid(qp, key); }) != list.end()) return false;
   (void)engine_.several_nics->questions.wait(qp, cell, unknown->lkey.value());
   return true;
 }

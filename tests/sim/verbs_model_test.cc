@@ -75,6 +75,11 @@ TEST(VerbsModel, requests_end_with_their_window_and_with_a_peer_that_never_heard
     EXPECT_TRUE(run(make_plan(seed)).ok) << seed;
 }
 
+/// A response whose memory list named two ended keys asked for one after the other, at the second NIC.
+TEST(VerbsModel, a_request_whose_memory_has_ended_ends_by_its_response) {
+  EXPECT_TRUE(run(make_plan(931'002'694)).ok);
+}
+
 TEST(VerbsModel, a_seed_replays_exactly) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const Outcome first = run(make_plan(seed));

@@ -405,6 +405,37 @@ TEST_F(KeyQuestionsTest, an_atomic_operation_waits_and_is_executed_once) {
   EXPECT_EQ(pair.near.count(KeyCounter::kHandedOver), 1U) << "the key of the memory for the old value";
 }
 
+/// The program has ended both regions of the list while the request was under way. The response asked for one
+/// key after the other without an end, until the retries were used up.
+TEST_F(KeyQuestionsTest, a_response_into_memory_of_two_ended_keys_fails_at_once) {
+  for (const SendOpcode opcode : {SendOpcode::kRdmaRead, SendOpcode::kFetchAdd}) {
+    const auto qps = pair.connect({}, 1);
+    pair.move(qps);
+    std::array<MemoryRegion, 2> regions;
+    std::array<Sge, 2> into;
+    for (size_t i = 0; i < 2; ++i) {
+      regions[i] =
+          pair.list(pair.near, 0).regions.reg_mr(pair.near.pd, pair.near.memory, NicPair::kAll).value();
+      into[i] = {regions[i].addr + 64 + 4 * i, 4, regions[i].lkey};
+    }
+    const uint64_t before = pair.near.count(KeyCounter::kQuestions);
+    ASSERT_EQ(pair.near.adapter->post_send(*qps[0], {.opcode = opcode,
+                                                     .sges = into,
+                                                     .remote_addr = pair.far.region.addr,
+                                                     .rkey = pair.far.region.rkey,
+                                                     .operand = 5}),
+              PostResult::kOk);
+    pair.run_one(pair.near);  // the request leaves
+    for (const MemoryRegion& region : regions)
+      ASSERT_TRUE(pair.list(pair.near, 0).regions.dereg_mr(region.lkey).ok());
+    pair.run();
+    EXPECT_EQ(pair.near.last_status(), WcStatus::kLocalProtection);
+    EXPECT_EQ(pair.near.count(KeyCounter::kQuestions), before + 1) << "no question for the second";
+    EXPECT_EQ(pair.near.at(64), std::byte{0});
+    pair.near.done.clear();
+  }
+}
+
 /// The first cells of a packet come by one NIC and the rest by the other.
 TEST_F(KeyQuestionsTest, a_packet_that_arrives_by_two_nics_is_one_packet) {
   const auto qps = pair.connect({}, 1);
