@@ -3,9 +3,9 @@
 // back, and the places whose parts have not left are sent again. The device moves data only while no record
 // of the QP waits for its answer, and a record leaves only when no access is under way. So requests take
 // effect in the order of posting. Accesses follow each other without waiting: the devices of processes and of
-// files move them in order, and WindowEnd takes none behind one that a fault has failed. A short write behind
-// records is a record, too: waiting for their answer would take a round trip for each write with immediate
-// data.
+// files move them in order, and WindowEnd takes none behind one that a fault has failed. A write behind
+// records that is not long goes as records, too: waiting for their answer would take a round trip for each
+// write with immediate data.
 #include "adapter/transport/direct/direct_requester.h"
 
 #include <algorithm>
@@ -133,12 +133,11 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
   return Step::kAgain;
 }
 
-/// A write whose data one record holds. Data of a write that the table refuses do not leave.
+/// A write that is not long. Data of a write that the table refuses do not leave.
 bool DirectRequester::may_follow_records(const QueuePair& qp, uint64_t place) const noexcept {
   const SendWqe& wqe = qp.sq.at(place);
+  if (!is_write(wqe) || wqe.cut != 0 || wqe.length > kDirectFollowBytes) return false;
   const fabric::WindowEnd& window = *direct_of(qp).peer->window;
-  if (!is_write(wqe) || wqe.cut != 0 || wqe.length + kWindowRecordBytes > window.record_bytes_max())
-    return false;
   return !shows(window.peer().check(wqe.rkey.value(), wqe.remote_addr, wqe.length, kTableWrite));
 }
 

@@ -17,6 +17,9 @@ namespace weft::adapter {
 /// it.
 inline constexpr uint32_t kDirectAccessBytes = 256 * 1024;
 inline constexpr uint32_t kDirectBytesPerTurn = 1024 * 1024;
+/// A write of at most this many bytes does not wait for the answer to earlier records: it follows them as
+/// records. Above, the copy by the owner costs more than the wait.
+inline constexpr uint32_t kDirectFollowBytes = 64 * 1024;
 /// A QP with requests asks its peer's QP again whether it is ready.
 inline constexpr Duration kDirectAskEvery = 20ms;
 /// Pieces of memory that one step looks up.

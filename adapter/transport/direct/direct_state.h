@@ -15,7 +15,7 @@ namespace weft::adapter {
 
 /// How the request in a place of the send queue goes. DMA waits until all earlier records are answered, and a
 /// record waits until all earlier DMA has ended. So a QP has one kind under way, and its requests take effect
-/// in order. A short write that would wait becomes a record.
+/// in order. A write of at most kDirectFollowBytes that would wait becomes records.
 enum class DirectWay : uint8_t { kNone, kDma, kRecords };
 
 /// Progress of one request beyond SendWqe.

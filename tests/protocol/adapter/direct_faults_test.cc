@@ -2,6 +2,7 @@
 // docs/faults.md, "Memory windows".
 #include <gtest/gtest.h>
 
+#include "adapter/transport/direct/direct_requester.h"
 #include "tests/support/direct_pair.h"
 
 namespace weft::test {
@@ -74,7 +75,7 @@ TEST(DirectSlots, too_small_for_a_record_cost_the_peer_its_requests) {
 TEST_F(DirectFaults, what_a_short_cut_holds_up_arrives_once_after_it) {
   set({.kind = FaultKind::kCut, .lasts = 10ms});
   receive(1, 7, 4096);
-  constexpr uint32_t kLong = 2000;  // a shorter write would not wait for the Send
+  constexpr uint32_t kLong = kDirectFollowBytes + 64;  // a shorter write would not wait for the Send
   pair.side(0).fill(0, kLong, 5);
   post(0, {.wr_id = 1}, 64);
   post(0, remote(SendOpcode::kRdmaWrite, 512), kLong);

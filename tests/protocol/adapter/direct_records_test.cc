@@ -1,6 +1,7 @@
 // RC over a memory window: the records that a message takes.
 #include <gtest/gtest.h>
 
+#include "adapter/transport/direct/direct_requester.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_pair.h"
 
@@ -80,6 +81,7 @@ class WritesBehindRecords : public ::testing::Test {
   }
   static constexpr uint64_t kWrites = 6;
   static constexpr uint32_t kReceives = 8192;  // offset of their buffer
+  static constexpr uint32_t kLongFrom = 16384;
 
   DirectPair pair{{.traced = true}};  // slots of 256 bytes
   std::array<QueuePair*, 2> qps = pair.connect({}, {});
@@ -94,6 +96,31 @@ TEST_F(WritesBehindRecords, with_immediate_data_take_no_round_trip_each) {
   EXPECT_EQ(pair.side(1).bytes_at(0, 600), pair.side(0).bytes_at(0, 600));
   pair.run(20);
   EXPECT_EQ(pair.take_completions(0).size(), kWrites);
+}
+
+/// Each takes five records, so that the FIFO of 16 slots fills up.
+TEST_F(WritesBehindRecords, take_as_many_records_as_their_bytes_need) {
+  pair.side(0).fill(0, 6000, 12);
+  for (uint32_t i = 0; i < kWrites; ++i) write(SendOpcode::kRdmaWriteWithImm, 1000 * i, 1000);
+  for (int turn = 0; turn < 4; ++turn) pair.run_one(0);  // the peer answers nothing meanwhile
+  pair.run_one(1);
+  EXPECT_GE(pair.take_completions(1).size(), 3U);
+  pair.run(40);
+  EXPECT_EQ(pair.side(1).bytes_at(0, 6000), pair.side(0).bytes_at(0, 6000));
+  EXPECT_EQ(pair.take_completions(0).size(), kWrites);
+}
+
+TEST_F(WritesBehindRecords, wait_if_they_are_long) {
+  for (const uint32_t bytes : {kDirectFollowBytes, kDirectFollowBytes + 1}) {
+    pair.trace(0).trace.clear();
+    EXPECT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
+    write(SendOpcode::kRdmaWrite, kLongFrom, bytes);
+    pair.run(1200);
+    EXPECT_EQ(pair.take_completions(0).size(), 2U);
+    uint64_t longest = 0;
+    for (const fabric::DmaRequest& one : pair.trace(0).requests()) longest = std::max(longest, one.bytes);
+    EXPECT_EQ(longest, bytes > kDirectFollowBytes ? bytes : 256) << "a slot";
+  }
 }
 
 TEST_F(WritesBehindRecords, leave_no_data_if_the_table_refuses_them) {

@@ -1,6 +1,7 @@
 // RC over a memory window: what a program sees is what RC over cells gives it, and no cell passes.
 #include <gtest/gtest.h>
 
+#include "adapter/transport/direct/direct_requester.h"
 #include "fabric/window/window_words.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_case.h"
@@ -454,15 +455,15 @@ TEST_F(Direct, a_write_behind_a_send_waits_for_its_receive) {
   post(remote(SendOpcode::kRdmaWrite, 64), 0, 8);
   pair.run(20);
   (void)pair.take_completions(0);
-  constexpr uint32_t kLong = 2000;  // more than a record holds
-  for (const uint32_t bytes : {64U, kLong}) {
+  constexpr uint32_t kLong = kDirectFollowBytes + 64;
+  for (const uint32_t bytes : {64U, 2000U, kLong}) {
     pair.side(0).fill(0, bytes, static_cast<uint8_t>(bytes));
     const auto before = pair.side(1).bytes_at(64, bytes);
     send(1, 0, 64);
     post(remote(SendOpcode::kRdmaWrite, 64), 0, bytes);
     pair.run(30);
     EXPECT_EQ(pair.side(1).bytes_at(64, bytes), before) << "the Send before it has no receive yet";
-    receive(1, 4096, 64);
+    receive(1, 2 * kLong, 64);
     pair.run(60);
     EXPECT_EQ(pair.take_completions(0).size(), 2U);
     EXPECT_EQ(pair.side(1).bytes_at(64, bytes), pair.side(0).bytes_at(0, bytes));
