@@ -162,7 +162,8 @@ bool DeviceCore::caller_looks(Instant now) noexcept {
 void DeviceCore::caller_waits(Instant now) noexcept {
   progress_.caller_waits();
   for (int look = 0; !prepare_ports() && look < kLooksBeforeWaiting; ++look) turn(now);
-  if (!ports_prepared_ || adapter.deadline() < progress_.rests_until()) deferred.kick_helper = true;
+  const bool deaf = !hears_paths_ && ports.path_fds_max() != 0;
+  if (!ports_prepared_ || deaf || adapter.deadline() < progress_.rests_until()) deferred.kick_helper = true;
 }
 
 bool DeviceCore::prepare_ports() noexcept {
@@ -300,11 +301,13 @@ Helped DeviceCore::help(bool links_ready, bool stays) noexcept {
   failures.looked();
   const Hold hold(*this);
   progress_.helper_wakes();
+  hears_paths_ = false;
   finish_ports();
   Instant until = Instant::min();
   int work = 0;
   if (!progress_.helper_drives(hold.now())) {
     counters.add(DeviceCounter::kHelperLooks);
+    if (links_ready && windows_ != nullptr) turn(hold.now());  // takes the wake-up
     until = progress_.look_again();
   } else {
     counters.add(DeviceCounter::kHelperTurns);
@@ -362,13 +365,13 @@ void DeviceCore::wait_fds(std::vector<pollfd>& out) {
     ports.supervision_fds(out);
     if (windows_ != nullptr) windows_->join_fds(out);
   }
-  const size_t most = ports.path_fds_max() + (windows_ != nullptr ? 1 : 0);
-  if (most == 0) return;
-  out.reserve(out.size() + most);  // no memory is allocated under the lock
-  const Hold hold(*this);
-  if (!ports_prepared_) return;  // descriptors signal arrivals only after prepare_ports()
-  ports.path_fds(out);
+  // Silent while no thread has prepared to sleep. One may do so while the helper waits.
   if (windows_ != nullptr) out.push_back({windows_->sleep_fd(), POLLIN, 0});
+  if (ports.path_fds_max() == 0) return;
+  out.reserve(out.size() + ports.path_fds_max());  // no memory is allocated under the lock
+  const Hold hold(*this);
+  hears_paths_ = ports_prepared_;
+  if (hears_paths_) ports.path_fds(out);  // while callers poll, each arrival would wake the helper
 }
 
 }  // namespace weft::hca

@@ -15,10 +15,14 @@ namespace weft::test {
 /// kicked as ever, but has no descriptor behind it.
 class LinkedDevices {
  public:
-  /// @param where  of the switch, as in SwitchBox
-  explicit LinkedDevices(const std::string& where, uint32_t flit_payload_bytes = 0)
+  /// @param where   of the switch, as in SwitchBox
+  /// @param direct  where both meet for memory windows; empty: nowhere
+  explicit LinkedDevices(const std::string& where, uint32_t flit_payload_bytes = 0,
+                         const std::string& direct = {})
       : zmq(where.rfind("shm:", 0) != 0),
-        box(where, small_switch(flit_payload_bytes), nodes_with({Guid(0x1001), Guid(0x1002)})) {
+        box(where, small_switch(flit_payload_bytes), nodes_with({Guid(0x1001), Guid(0x1002)})),
+        a(1, clock, Consumer::kStrict, direct),
+        b(2, clock, Consumer::kStrict, direct) {
     for (Consumer* at : {&a, &b}) {
       EXPECT_TRUE(at->device.add_link(box.endpoint(Guid(at == &a ? 0x1001 : 0x1002))).ok());
       at->open();
@@ -65,8 +69,8 @@ class LinkedDevices {
   const bool zmq;
   ManualClock clock;
   SwitchBox box;
-  Consumer a{1, clock};
-  Consumer b{2, clock};
+  Consumer a;
+  Consumer b;
   std::array<hca::Qp*, 2> qps{};
 };
 

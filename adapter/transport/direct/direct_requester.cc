@@ -110,10 +110,12 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
   DirectQp& direct = direct_of(qp);
   const SendWqe& wqe = qp.sq.at(place);
   DirectMessage& message = direct.message(place);
-  if (direct.unanswered != 0) {
-    if (!may_follow_records(qp, place)) return Step::kStop;  // the answer gives the QP a turn
-    message.way = DirectWay::kRecords;
-    return Step::kAgain;
+  if (direct.unanswered != 0 || fits_its_record(qp, place)) {
+    if (may_be_records(qp, place)) {
+      message.way = DirectWay::kRecords;
+      return Step::kAgain;
+    }
+    if (direct.unanswered != 0) return Step::kStop;  // the answer gives the QP a turn
   }
   if (wqe.cut < wqe.length) {
     const Step moved = move_pieces(qp, place);
@@ -133,8 +135,15 @@ DirectRequester::Step DirectRequester::move(QueuePair& qp, uint64_t place) noexc
   return Step::kAgain;
 }
 
+/// A write whose immediate data need a record that has room for its data, too.
+bool DirectRequester::fits_its_record(const QueuePair& qp, uint64_t place) const noexcept {
+  const SendWqe& wqe = qp.sq.at(place);
+  return wqe.rule->has_imm &&
+         wqe.length + kWindowRecordBytes <= direct_of(qp).peer->window->record_bytes_max();
+}
+
 /// A write that is not long. Data of a write that the table refuses do not leave.
-bool DirectRequester::may_follow_records(const QueuePair& qp, uint64_t place) const noexcept {
+bool DirectRequester::may_be_records(const QueuePair& qp, uint64_t place) const noexcept {
   const SendWqe& wqe = qp.sq.at(place);
   if (!is_write(wqe) || wqe.cut != 0 || wqe.length > kDirectFollowBytes) return false;
   const fabric::WindowEnd& window = *direct_of(qp).peer->window;

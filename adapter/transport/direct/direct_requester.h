@@ -69,7 +69,8 @@ class DirectRequester {
   [[nodiscard]] bool fails_by_itself(QueuePair& qp, SendWqe& wqe) noexcept;
   [[nodiscard]] DirectWay way_of(const QueuePair& qp, const SendWqe& wqe) const noexcept;
   [[nodiscard]] Step move(QueuePair& qp, uint64_t place) noexcept;
-  [[nodiscard]] bool may_follow_records(const QueuePair& qp, uint64_t place) const noexcept;
+  [[nodiscard]] bool fits_its_record(const QueuePair& qp, uint64_t place) const noexcept;
+  [[nodiscard]] bool may_be_records(const QueuePair& qp, uint64_t place) const noexcept;
   [[nodiscard]] Step move_pieces(QueuePair& qp, uint64_t place) noexcept;
   [[nodiscard]] Step post_access(QueuePair& qp, uint64_t place, const Piece& piece) noexcept;
   [[nodiscard]] Step post_records(QueuePair& qp, uint64_t place) noexcept;

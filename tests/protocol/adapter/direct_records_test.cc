@@ -60,9 +60,9 @@ TEST_F(ShortSends, a_peer_that_does_not_take_them_gets_none) {
   EXPECT_EQ(slots_of({}, 8), Slots{kSlotHead + kWindowRecordBytes + 8});
 }
 
-class WritesBehindRecords : public ::testing::Test {
+class WritesAsRecords : public ::testing::Test {
  protected:
-  WritesBehindRecords() {
+  WritesAsRecords() {
     pair.run(20);
     write(SendOpcode::kRdmaWrite, 0, 8);  // the owner shows the key
     pair.run(20);
@@ -87,7 +87,7 @@ class WritesBehindRecords : public ::testing::Test {
   std::array<QueuePair*, 2> qps = pair.connect({}, {});
 };
 
-TEST_F(WritesBehindRecords, with_immediate_data_take_no_round_trip_each) {
+TEST_F(WritesAsRecords, with_immediate_data_take_no_round_trip_each) {
   pair.side(0).fill(0, 600, 11);
   for (uint32_t i = 0; i < kWrites; ++i) write(SendOpcode::kRdmaWriteWithImm, 100 * i, 100);
   for (int turn = 0; turn < 4; ++turn) pair.run_one(0);  // the peer answers nothing meanwhile
@@ -98,8 +98,24 @@ TEST_F(WritesBehindRecords, with_immediate_data_take_no_round_trip_each) {
   EXPECT_EQ(pair.take_completions(0).size(), kWrites);
 }
 
+/// The slot has a head of 16 bytes, the record one of 48.
+TEST_F(WritesAsRecords, with_immediate_data_are_one_record_if_it_has_room) {
+  constexpr uint32_t kRoom = 256 - 16 - kWindowRecordBytes;
+  for (const uint32_t bytes : {8U, kRoom, kRoom + 1}) {
+    pair.trace(0).trace.clear();
+    write(SendOpcode::kRdmaWriteWithImm, 512, bytes);
+    pair.run(20);
+    EXPECT_EQ(pair.take_completions(0).size(), 1U);
+    EXPECT_EQ(pair.take_completions(1).size(), 1U);
+    bool moved = false;
+    for (const fabric::DmaRequest& one : pair.trace(0).requests())
+      moved |= one.space == fabric::DmaSpace::kMemory;
+    EXPECT_EQ(moved, bytes > kRoom) << bytes;
+  }
+}
+
 /// Each takes five records, so that the FIFO of 16 slots fills up.
-TEST_F(WritesBehindRecords, take_as_many_records_as_their_bytes_need) {
+TEST_F(WritesAsRecords, take_as_many_records_as_their_bytes_need) {
   pair.side(0).fill(0, 6000, 12);
   for (uint32_t i = 0; i < kWrites; ++i) write(SendOpcode::kRdmaWriteWithImm, 1000 * i, 1000);
   for (int turn = 0; turn < 4; ++turn) pair.run_one(0);  // the peer answers nothing meanwhile
@@ -110,7 +126,7 @@ TEST_F(WritesBehindRecords, take_as_many_records_as_their_bytes_need) {
   EXPECT_EQ(pair.take_completions(0).size(), kWrites);
 }
 
-TEST_F(WritesBehindRecords, wait_if_they_are_long) {
+TEST_F(WritesAsRecords, wait_if_they_are_long) {
   for (const uint32_t bytes : {kDirectFollowBytes, kDirectFollowBytes + 1}) {
     pair.trace(0).trace.clear();
     EXPECT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
@@ -123,7 +139,7 @@ TEST_F(WritesBehindRecords, wait_if_they_are_long) {
   }
 }
 
-TEST_F(WritesBehindRecords, leave_no_data_if_the_table_refuses_them) {
+TEST_F(WritesAsRecords, leave_no_data_if_the_table_refuses_them) {
   EXPECT_EQ(pair.post_send(0, *qps[0], {}, {pair.side(0).sge(0, 8)}), PostResult::kOk);
   write(SendOpcode::kRdmaWrite, kPairBufferBytes - 32, 64);
   pair.run(20);
