@@ -233,14 +233,15 @@ enum class WcOpcode : uint8_t {
   return opcode == WcOpcode::kRecv || opcode == WcOpcode::kRecvRdmaWithImm;
 }
 
-/// kWcGrh: a UD receive begins with the global header of the datagram. kWcNotified: the queue was armed, and
-/// this entry caused the notification.
+/// kWcGrh: a UD receive begins with the global header of the datagram. kWcTold: the queue was armed, and this
+/// entry caused the notification. kWcEndsBatch: such an entry ends a batch (CompletionQueue::pass_notified).
 enum WcFlag : uint8_t {
   kWcGrh = 1 << 0,
   kWcWithImm = 1 << 1,
   kWcWithInvalidate = 1 << 3,
   kWcSolicited = 1 << 4,
-  kWcNotified = 1 << 5
+  kWcTold = 1 << 5,
+  kWcEndsBatch = 1 << 6
 };
 
 /// TPT-CQ-01: identifies QP and WQE.

@@ -146,10 +146,10 @@ Answer Cq::arm(bool solicited_only) noexcept {
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
   Hold hold(device);
   if (refs.ended) return Answer::kNoSuchObject;
-  device.caller_turn(hold.now());
   device.adapter.cqs().arm(queue(),
                            solicited_only ? adapter::CqNotify::kSolicited : adapter::CqNotify::kNext);
   if (!std::exchange(armed_, true) && channel_ != nullptr) channel_->count_armed(1);
+  device.caller_turn(hold.now());  // after the request: what it brings is news
   device.caller_waits(hold.now());
   return Answer::kOk;
 }

@@ -1,5 +1,6 @@
 #include "adapter/queues/completion_queue.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace weft::adapter {
@@ -14,9 +15,18 @@ void CompletionQueue::notify(WorkCompletion& entry) noexcept {
   const bool solicited = (entry.flags & kWcSolicited) != 0 || entry.status != WcStatus::kSuccess;
   if (notify_ != CqNotify::kNext && !solicited) return;
   notify_ = CqNotify::kOff;
-  entry.flags |= kWcNotified;
+  entry.flags |= kWcTold | kWcEndsBatch;
   notified_ = true;
   if (!listed_) listed_ = list_->push(this);
+}
+
+void CompletionQueue::arm(CqNotify when) noexcept {
+  notify_ = when == CqNotify::kOff ? when : std::max(notify_, when);
+  for (size_t i = entries_.size(); i-- > 0 && notify_ != CqNotify::kOff;) {
+    WorkCompletion& entry = entries_.at(i);
+    if ((entry.flags & kWcTold) != 0) return;  // it told of those before it, too
+    notify(entry);
+  }
 }
 
 bool CompletionQueue::resize(FixedRing<WorkCompletion>& room) noexcept {

@@ -2,7 +2,6 @@
 // TPT-CQ-01).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -48,10 +47,10 @@ class CompletionQueue {
   /// Takes up to `out.size()` entries, oldest first.
   [[nodiscard]] uint32_t poll(std::span<WorkCompletion> out) noexcept;
 
-  /// True when the oldest entry has made a notification; clears that mark, so the answer is true once.
+  /// True when the oldest entry has made a notification. The answer is true once for each entry.
   [[nodiscard]] bool pass_notified() noexcept {
-    if (entries_.empty() || (entries_.front().flags & kWcNotified) == 0) return false;
-    entries_.front().flags &= static_cast<uint8_t>(~kWcNotified);
+    if (entries_.empty() || (entries_.front().flags & kWcEndsBatch) == 0) return false;
+    entries_.front().flags &= static_cast<uint8_t>(~kWcEndsBatch);
     return true;
   }
 
@@ -77,8 +76,11 @@ class CompletionQueue {
   uint32_t purge(Qpn qpn) noexcept;
 
   /// Asks for one notification; take_notification() then returns true once. A request for any entry outlasts
-  /// a later one for solicited entries. kOff cancels the request.
-  void arm(CqNotify when) noexcept { notify_ = when == CqNotify::kOff ? when : std::max(notify_, when); }
+  /// a later one for solicited entries. kOff cancels the request. As on adapters of InfiniBand, an entry that
+  /// waits and of which no notification has told is told at once: it has come after the program's last poll,
+  /// and programs that do not poll again after this call (UCX) would wait for it in vain. O(1) for kNext,
+  /// O(entries that wait) for kSolicited.
+  void arm(CqNotify when) noexcept;
   [[nodiscard]] bool take_notification() noexcept;
   /// The queue was taken off the list of notified queues. True when its notification had not been taken yet.
   [[nodiscard]] bool leave_list() noexcept {

@@ -129,7 +129,9 @@ TEST_F(CompletionQueues, arming_for_any_entry_outlasts_arming_for_solicited_ones
   const auto notified_by_plain_entry = [&] {
     send(*qp, 1);
     pair.run(5);
-    return adapter().cqs().take_notification(*cq);
+    const bool told = adapter().cqs().take_notification(*cq);
+    EXPECT_EQ(drain(*cq), Ids{1});
+    return told;
   };
   adapter().cqs().arm(*cq, CqNotify::kNext);
   adapter().cqs().arm(*cq, CqNotify::kSolicited);
@@ -142,6 +144,35 @@ TEST_F(CompletionQueues, arming_for_any_entry_outlasts_arming_for_solicited_ones
   adapter().cqs().arm(*cq, CqNotify::kNext);
   adapter().cqs().arm(*cq, CqNotify::kOff);
   EXPECT_FALSE(notified_by_plain_entry());
+}
+
+/// A program polls until the queue is empty, arms it and waits. What came in between must not be lost on it.
+TEST_F(CompletionQueues, what_waits_and_was_not_told_is_told_by_the_next_arming) {
+  CompletionQueue* cq = adapter().cqs().create(16).value();
+  QueuePair* qp = connect(cq, 8);
+  const auto told = [&](CqNotify when) {
+    adapter().cqs().arm(*cq, when);
+    return adapter().cqs().take_notification(*cq);
+  };
+  const auto arrives = [&](uint64_t wr_id) {
+    send(*qp, wr_id);
+    pair.run(5);
+  };
+  arrives(1);
+  EXPECT_FALSE(told(CqNotify::kSolicited)) << "a plain entry";
+  EXPECT_TRUE(told(CqNotify::kNext));
+  EXPECT_FALSE(told(CqNotify::kNext)) << "told once";
+  arrives(2);
+  EXPECT_TRUE(adapter().cqs().take_notification(*cq));
+  arrives(3);
+  EXPECT_TRUE(told(CqNotify::kNext)) << "the queue was not armed when it came";
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.post_recv(0, *qp, 4, {sge}), PostResult::kOk);
+  ASSERT_EQ(adapter().modify_qp(*qp, {.state = QpState::kErr}, kQpAttrState), ModifyResult::kOk);
+  pair.run(5);
+  EXPECT_TRUE(told(CqNotify::kSolicited)) << "a failed entry counts as solicited";
+  EXPECT_EQ(drain(*cq), (Ids{1, 2, 3, 4}));
+  EXPECT_FALSE(told(CqNotify::kNext)) << "nothing waits";
 }
 
 TEST_F(CompletionQueues, those_that_were_notified_stand_in_a_list) {
