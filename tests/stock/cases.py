@@ -347,6 +347,11 @@ def ucx():
                  "ucp_fadd", "ucp_cswap"):
         yield Case("ucx", f"UCP {test}", [*base, "127.0.0.1", "-t", test, "-n", "200", "-w", "20"], final, server=base,
                    environment={"UCX_TLS": "rc,ud,self"})
+    # It sleeps until an event, and does not poll again once it has armed its queues. A lost event costs 100 ms.
+    for transports in ("rc", "ud"):
+        yield Case("ucx", f"UCP tag_lat -E sleep {transports}",
+                   [*base, "127.0.0.1", "-t", "tag_lat", "-E", "sleep", "-n", "5000", "-w", "20"], final, server=[*base, "-E", "sleep"],
+                   environment={"UCX_TLS": f"{transports},self"})
 
 
 def libfabric():
