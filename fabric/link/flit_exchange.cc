@@ -133,7 +133,8 @@ void FlitExchange::ask() noexcept {
     return false;
   }
   const bool relieved = credits_.relieved(fields.credit_vl);
-  if (heard == FlitSender::Heard::kProgress || relieved) watch_.progress();
+  // Traffic of other lanes is no progress for a lane whose credit was lost.
+  if ((heard == FlitSender::Heard::kProgress || relieved) && !credits_.starves()) watch_.progress();
   return true;
 }
 

@@ -324,8 +324,7 @@ TEST_F(Engine, losses_do_not_make_a_damaged_cell_a_torn_one) {
 }
 
 /// The request for a repetition may be lost, or the repetition. The sender's own questions are then 200 ms
-/// apart,
-/// but its other flits name the missing flit too.
+/// apart, but its other flits name the missing flit too.
 TEST_F(Engine, what_is_still_missing_after_a_while_is_asked_for_again) {
   const auto peer_speaks = [this] {
     carrier->arrive(control({.kind = FlitKind::kAck, .sequence = 1}));
@@ -474,6 +473,17 @@ TEST_F(Engine, without_progress_an_engine_probes_and_its_peer_answers_with_all_c
   EXPECT_EQ(sent().size(), 4U) << "one flit tells one lane's credit";
 }
 
+TEST_F(Engine, traffic_of_other_lanes_does_not_hide_that_a_lane_s_credit_was_lost) {
+  uint16_t number = 0;
+  while (send(VirtualLane(1))) ++number;
+  for (uint16_t i = 1; i <= 6; ++i, now += 500us) {
+    ASSERT_TRUE(send());
+    carrier->arrive(control({.kind = FlitKind::kAck, .acknowledged = ++number, .credit = i}));
+    receive();
+  }
+  EXPECT_EQ(count(LinkCounter::kProbesSent), 1U);
+}
+
 TEST_F(Engine, a_question_is_answered_without_a_flush) {
   carrier->arrive(control({.kind = FlitKind::kAck, .flags = kFlitAnswer}));
   engine.poll(now);
@@ -485,8 +495,7 @@ TEST_F(Engine, a_question_is_answered_without_a_flush) {
   EXPECT_FALSE(sent().empty());
 }
 
-/// The flits sent before the sleep stay unacknowledged: the peer need not wake the engine to acknowledge
-/// them.
+/// The flits sent before the sleep stay unacknowledged: the peer need not wake the engine for that.
 TEST_F(Engine, an_engine_that_has_slept_neither_probes_nor_reports_a_stalled_peer) {
   engine.bring_up(std::make_unique<RunCarrier>(), ScriptCarrier::params(true), now);
   ASSERT_TRUE(send());
