@@ -24,6 +24,16 @@ def cma(programs, test, column, *options):
     return ucx(programs, test, column, "-x", "cma", "-d", "memory", "-D", "zcopy", *options)
 
 
+def rsockets(programs, column, size, iterations, environment=None):
+    """Blocking streams: an end sleeps until the next event. A column of rstream's last line: -1 is one way in us, -2 the rate in Gb/s."""
+    command = ["rstream", "-T", "b", "-S", size, "-C", 1, "-I", iterations]
+    text = programs.exchange(command, environment=environment, to=("-s", "127.0.0.1"))
+    found = re.search(r"^custom\s.*", text, re.MULTILINE)
+    if not found:
+        raise Failed("rstream: no line 'custom'")
+    return float(found.group().split()[column])
+
+
 def figures(programs, copy_us, quick):
     """`copy_us(bytes, list)` is the time of one bare copy of the kernel, of several in one call."""
     perftest, mpi = Perftest(programs, DIRECT), Mpi(programs, DIRECT)
@@ -48,6 +58,11 @@ def figures(programs, copy_us, quick):
                      "ucx_perftest put_bw over UCX cma", Target("at least", 0.9), needs=needs)
     yield Figure("direct_write_rate_8", "M/s", lambda: perftest.bandwidth(8, 10 * rounds, "-l", 32)[1], lambda: 1 / copy_us(8, 32),
                  "the kernel's copies in lists of 32", Target("at least", 2, "value"), needs=needs)
+    for name, unit, column, size, target in (("lat", "us", -1, 64, Target("at most", 1)),
+                                             ("bw", "Gb/s", -2, 1 << 16, Target("at least", 1))):
+        yield Figure(f"direct_rsockets_{name}", unit, lambda at=(column, size): rsockets(programs, *at, rounds // 4, DIRECT),
+                     lambda at=(column, size): rsockets(programs, *at, rounds // 4), "the same through the switch", target,
+                     needs={"rstream": "rdmacm-utils"})
     for name, unit, target in (("lat", "us", Target("at most", 3)), ("bw", "MB/s", Target("at least", 0.7))):
         yield Figure(f"direct_mpi_{name}", unit, lambda name=name: mpi.measure(name, "rc_verbs"),
                      lambda name=name: mpi.measure(name, "posix"), "the same over UCX posix", target,

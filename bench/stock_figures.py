@@ -113,8 +113,8 @@ class Programs:
             self.stack.callback(self.keeper.terminate)
             self.finish(["true"])
 
-    def exchange(self, command, bare=False, environment=None):
-        """Runs a program as server and client, which meet at a TCP port. @return the client's output"""
+    def exchange(self, command, bare=False, environment=None, to=("127.0.0.1",)):
+        """Runs a program as server and client, which meet at a TCP port. `to`: how the client names the server. @return its output"""
         if bare:
             self.prepare()
         else:
@@ -123,7 +123,7 @@ class Programs:
         command = [command[0], "-p", self.port, *command[1:]]
         with self.running(command, bare, environment) as server:
             wait_until(f"{command[0]} listens", 15, lambda: kill_runs.listening(self.port) or server.poll() is not None)
-            return self.finish([*command, "127.0.0.1"], bare, environment)
+            return self.finish([*command, *to], bare, environment)
 
 
 def last_row(text, columns):
