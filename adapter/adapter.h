@@ -156,7 +156,7 @@ class ChannelAdapter {
   /// Forgets send requests posted since the last doorbell.
   void take_back_posts(QueuePair& qp) noexcept;
   /// Receive doorbell: all receive requests posted so far may be used.
-  void ring_recv(QueuePair& qp) noexcept;
+  bool ring_recv(QueuePair& qp) noexcept;
   /// post() and ring_send().
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request) noexcept;
   /// post() of a list up to the first refusal, then ring_send(). `accepted` is the number of accepted

@@ -145,10 +145,15 @@ PostResult ChannelAdapter::post(QueuePair& qp, const RecvRequest& request) noexc
   return PostResult::kOk;
 }
 
-void ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
-  if (qp.owner != &parts_->engine || !qp.own_rq.announce()) return;
-  if (qp.abilities().flush_recv) return flush_recv(parts_->engine, qp);
-  if (qp.rx.blocked) qp.service->receive_posted(qp);
+bool ChannelAdapter::ring_recv(QueuePair& qp) noexcept {
+  if (qp.owner != &parts_->engine || !qp.own_rq.announce()) return false;
+  if (qp.abilities().flush_recv) {
+    flush_recv(parts_->engine, qp);
+    return true;
+  }
+  const bool goes_on = qp.rx.blocked;
+  if (goes_on) qp.service->receive_posted(qp);
+  return goes_on;
 }
 
 PostResult ChannelAdapter::post_send(QueuePair& qp, const SendRequest& request) noexcept {
@@ -170,7 +175,7 @@ PostResult ChannelAdapter::post_send(QueuePair& qp, std::span<const SendRequest>
 
 PostResult ChannelAdapter::post_recv(QueuePair& qp, const RecvRequest& request) noexcept {
   const PostResult result = post(qp, request);
-  if (result == PostResult::kOk) ring_recv(qp);
+  if (result == PostResult::kOk) static_cast<void>(ring_recv(qp));
   return result;
 }
 

@@ -433,7 +433,11 @@ bool ChannelAdapter::send_by_window(QueuePair& qp, Instant now) noexcept {
   engine.now = now;
   SendList::unlink(qp);
   bool blocked = false;
-  const uint32_t steps = parts.direct->run(qp, kCellsPerQpTurn, blocked);
+  uint32_t steps = parts.direct->run(qp, kCellsPerQpTurn, blocked);
+  if (engine.schedule.sends.holds(qp)) {  // what waited for the end of DMA, which has come in the same call
+    SendList::unlink(qp);
+    steps = parts.direct->run(qp, kCellsPerQpTurn, blocked);
+  }
   if (steps != 0 && (qp.answers || parts.has_work(qp))) engine.schedule.want_send(qp);
   return true;
 }

@@ -65,8 +65,8 @@ class Cq final : public NotifiedObject {
   /// this CQ waits at the channel, the batch ends once at the entry that caused it: otherwise a program that
   /// armed the queue before the batch would later get an event without an entry.
   [[nodiscard]] int poll_next(adapter::WorkCompletion& out) noexcept;
-  /// Asks for one notification, at the next entry or at the next solicited or failed one. Entries already in
-  /// the queue cause no notification, so poll again after this call.
+  /// Asks for one notification, at the next entry or at the next solicited or failed one. An entry that waits
+  /// and of which no notification has told counts as the next.
   Answer arm(bool solicited_only) noexcept;
   /// Acknowledges events that get_event() returned.
   void ack_events(uint32_t count) noexcept;

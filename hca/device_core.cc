@@ -167,13 +167,14 @@ void DeviceCore::caller_waits(Instant now) noexcept {
 }
 
 bool DeviceCore::prepare_ports() noexcept {
+  ports_marked_ = true;
   ports_prepared_ = ports.prepare_sleep();
   if (windows_ != nullptr) ports_prepared_ &= windows_->prepare_sleep();
   return ports_prepared_;
 }
 
 void DeviceCore::finish_ports() noexcept {
-  if (!ports_prepared_) return;
+  if (!std::exchange(ports_marked_, false)) return;
   ports_prepared_ = false;
   ports.finish_sleep();
   if (windows_ != nullptr) windows_->finish_sleep();

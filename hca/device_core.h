@@ -156,10 +156,11 @@ class DeviceCore final : private adapter::GoneMemory {
   Helper* helper_ = nullptr;
   bool helper_wanted_ = false;
   bool ports_prepared_ = false;
-  bool hears_paths_ = false;  // the helper waits, or is about to, for the descriptors of ports as well
-  bool gone_said_ = false;    // used by the helper only
-  uint32_t posts_ = 0;        // to windows
-  uint32_t empty_polls_ = 0;  // beside windows
+  bool ports_marked_ = false;  // peers may send wake-ups, though a port may have had arrivals
+  bool hears_paths_ = false;   // the helper waits, or is about to, for the descriptors of ports as well
+  bool gone_said_ = false;     // used by the helper only
+  uint32_t posts_ = 0;         // to windows
+  uint32_t empty_polls_ = 0;   // beside windows
   std::atomic<bool> tend_now_{false};  // a faulty link must be taken out, or windows be made or ended
 
   std::mutex upkeep_;  // lock for tend(); calls of the data path never take it

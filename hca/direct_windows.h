@@ -83,8 +83,9 @@ class DirectWindows final : public adapter::DirectPaths {
   [[nodiscard]] Instant deadline() const noexcept;
   /// Descriptors of windows that are being made.
   void join_fds(std::vector<pollfd>& out) const;
-  /// The descriptor that is ready when one of the windows that are up is.
-  [[nodiscard]] int sleep_fd() const noexcept { return sleepers_.get(); }
+  /// The descriptor that is ready when one of the windows that are up is; -1 once the program has taken its
+  /// number.
+  [[nodiscard]] int sleep_fd() const noexcept { return sleepers_.can_wake() ? sleepers_.get() : -1; }
 
  private:
   /// A way of the adapter. In `ways_` from the claim, or from the arrival, to the last release.

@@ -12,8 +12,9 @@ namespace weft::hca {
 /// A caller that has made no call for this long no longer counts as driving the adapter.
 inline constexpr Duration kCallerPause = std::chrono::milliseconds(2);
 /// A caller that has armed a queue usually polls once more and then waits in the kernel, which the adapter
-/// does not see. A caller that runs more turns than this after arming does not wait: it polls.
-inline constexpr uint32_t kTurnsAfterArm = 16;
+/// does not see. A caller that polls more often than this after arming does not wait. Posts say nothing:
+/// other threads make them while one waits.
+inline constexpr uint32_t kPollsAfterArm = 16;
 /// Polls at most kPollGap apart count as one run. After a run of kPollRun the callers attend to arrivals, and
 /// the helper stops driving beside them.
 inline constexpr Duration kPollGap = std::chrono::microseconds(50);
@@ -26,12 +27,10 @@ inline constexpr Duration kCallerRest = std::chrono::milliseconds(100);
 class ProgressPolicy {
  public:
   /// A caller has run a turn.
-  void caller_turned(Instant now) noexcept {
-    caller_at_ = now;
-    if (waiting_ && ++turns_after_arm_ > kTurnsAfterArm) waiting_ = false;
-  }
+  void caller_turned(Instant now) noexcept { caller_at_ = now; }
   /// The turn belongs to a poll, which looks for arrivals on purpose; a post sees them only by chance.
   void caller_polled(Instant now) noexcept {
+    if (waiting_ && ++polls_after_arm_ > kPollsAfterArm) waiting_ = false;
     if (!unattended_) return;
     if (now - polled_at_ > kPollGap) polls_from_ = now;
     polled_at_ = now;
@@ -40,7 +39,7 @@ class ProgressPolicy {
   /// A caller is about to wait for an event.
   void caller_waits() noexcept {
     waiting_ = true;
-    turns_after_arm_ = 0;
+    polls_after_arm_ = 0;
   }
   /// True when the helper must drive at time `now`.
   [[nodiscard]] bool helper_drives(Instant now) const noexcept {
@@ -77,7 +76,7 @@ class ProgressPolicy {
  private:
   Instant caller_at_ = Instant::min();  // last turn of a caller
   Instant rests_until_ = Instant::min();
-  uint32_t turns_after_arm_ = 0;
+  uint32_t polls_after_arm_ = 0;
   Instant polled_at_{};  // while unattended_: the last poll, and the first poll of the present run
   Instant polls_from_{};
   bool waiting_ = false;     // a thread waits for an event

@@ -89,9 +89,9 @@ Answer Qp::post_recv(std::span<const adapter::RecvRequest> list, size_t& posted)
   DeviceCore& device = core();
   posted = 0;
   if (const Answer why = device.refusal(); why != Answer::kOk) return why;
-  const HoldUntimed hold(device);
+  HoldUntimed hold(device);
   const Answer answer = post(list, posted);
-  if (posted != 0) device.adapter.ring_recv(*pair_);
+  if (posted != 0 && device.adapter.ring_recv(*pair_)) device.caller_turn(hold.now());
   return answer;
 }
 

@@ -78,10 +78,11 @@ struct SendProgress {
   uint32_t lane_mark = 0;        // low bits of the flits sent on the lane at the last look; 0: no look
   uint8_t retries = 0;
   uint8_t rnr_retries = 0;
-  uint8_t repairs = 0;  // requests for an answer since the last new acknowledgement
-  bool halted = false;  // a WQE has failed: no new WQE is started
-  bool drain_reported = false;
-  bool rtt_known = false;
+  uint8_t repairs = 0;       // requests for an answer since the last new acknowledgement
+  uint8_t head_repeats = 0;  // of the oldest packet, while others were acknowledged
+  bool halted : 1 = false;   // a WQE has failed: no new WQE is started
+  bool drain_reported : 1 = false;
+  bool rtt_known : 1 = false;
   uint16_t still_ms = 0;  // ms forgiven since the last acknowledgement: peer stands still, cells wait
   Instant progress_at{};  // last acknowledgement of something new
   Instant retransmit_at = kNever;
@@ -94,7 +95,8 @@ struct SendProgress {
   Duration rtt_spread{};
   Duration timeout{};        // current retransmission timeout, with back-off
   uint64_t failed_end = 0;   // one behind the newest packet given up here; it may have arrived
-  uint64_t repaired_to = 0;  // packets before it were searched since repair_round
+  uint32_t repaired_to = 0;  // low bits; packets before it were searched since repair_round
+  uint32_t head_clock = 0;   // low bits of the 2^10 ns when something of the oldest packet was acknowledged
   Instant repair_round = Instant::min();
 };
 

@@ -3,8 +3,9 @@
 // WQEs; the blocks tell which cells need no repetition. A missing cell that is older than an acknowledged
 // cell is repeated at once, but not twice within a round trip. The retransmission timer repeats the cells of
 // which no ACK tells. Its period follows the measured round trip and doubles with each expiry. Each full
-// ack_timeout without progress counts as one retry. In strict mode an ACK acknowledges the one cell that it
-// names (C-14).
+// ack_timeout without progress counts as one retry. The oldest packet is repeated after such a period also
+// while others are acknowledged: the response of a read may be lost among the ACKs of later writes. In strict
+// mode an ACK acknowledges the one cell that it names (C-14).
 #include "adapter/transport/completer.h"
 
 #include <algorithm>
@@ -36,6 +37,8 @@ static_assert(kNakRules.size() == static_cast<size_t>(AckCode::kCount));
 constexpr Duration kTimeoutRttUnknown = 20ms;
 /// Bytes around the payload of a raw frame; they count for its rate.
 constexpr uint32_t kCellOverheadBytes = kCellHeaderBytes + kCrcBytes;
+/// The repeats of an oldest packet beside which others are acknowledged double their distance so often.
+constexpr uint8_t kHeadRepeatsMax = 5;
 /// Retransmission period of a QP with ack_timeout 0, which never gives up.
 constexpr Duration kTimeoutWhenEndless = 20ms;
 
@@ -66,6 +69,11 @@ Duration repair_interval(const SendSide& tx) noexcept {
 /// The peer has lately reported missing cells.
 [[nodiscard]] bool loses_cells(const SendSide& tx, Instant now) noexcept {
   return tx.gap_at != Instant::min() && now - tx.gap_at < kGapRemembered;
+}
+
+/// In SendProgress::head_clock.
+[[nodiscard]] uint32_t head_clock_at(Instant now) noexcept {
+  return static_cast<uint32_t>(now.time_since_epoch().count() >> 10);
 }
 
 /// How long the peer may be silent before cells are repeated: a few round trips when cells get lost.
@@ -160,6 +168,7 @@ void Completer::acknowledge_cells(QueuePair& qp, uint64_t number, uint64_t cells
   if (number + 1 == qp.tx.timed) take_time(qp.tx, packet, cells);
   packet.arrived |= cells;
   packet.pending &= ~cells;
+  if (number == qp.tx.first) head_moved(qp.tx);
   qp.tx.newest_acked = std::max(qp.tx.newest_acked, number + 1);
   // A packet that was probed or failed its CRC had been acknowledged before; its cells again are no progress.
   // Such a packet must be executed in the end.
@@ -187,8 +196,9 @@ void Completer::repair_gaps(QueuePair& qp) noexcept {
   // ACK grows only with its news.
   const bool new_round = engine_.now >= tx.repair_round + repair_interval(tx) / kRepairRounds;
   if (new_round) tx.repair_round = engine_.now;
-  const uint64_t begin = new_round ? tx.first : std::max(tx.first, tx.repaired_to);
-  tx.repaired_to = newest == 0 ? 0 : newest - 1;  // of the newest more cells may be missing
+  const auto ahead = static_cast<int32_t>(tx.repaired_to - static_cast<uint32_t>(tx.first));
+  const uint64_t begin = tx.first + (new_round || ahead < 0 ? 0 : static_cast<uint32_t>(ahead));
+  tx.repaired_to = static_cast<uint32_t>(newest == 0 ? 0 : newest - 1);  // of the newest more may be missing
   for (uint64_t n = begin; n < newest; ++n) {
     TxPacket& packet = tx.at(n);
     uint64_t before = cell_mask(packet.cells);
@@ -312,6 +322,7 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
     return fail_packet(qp, number, {local_reason(fault), segment});
   }
   packet.arrived |= bit;
+  if (number == tx.first) head_moved(tx);
   tx.newest_acked = std::max(tx.newest_acked, number + 1);
   Progress progress{true};
   if (qp.config.ack_mode == AckMode::kSelective) acknowledge_before(qp, number, progress);
@@ -320,23 +331,6 @@ void Completer::take_read_response(QueuePair& qp, const CellView& cell) noexcept
   const bool gap = number >= tx.first && cell.has(kCellLast) && packet.arrived != cell_mask(packet.cells);
   if (gap && !packet.pending && engine_.now - packet.repaired_at >= repair_interval(tx))
     repeat(qp, number, 1);
-}
-
-/// A response has arrived at a NIC that does not know a key of its memory: the cell waits (MIG-READ-01). It
-/// does not wait for a second key when the first is invalid. The request fails, and asking for each key in
-/// turn would find no end.
-bool Completer::awaits_key(QueuePair& qp, const TxPacket& packet, const CellView& cell) noexcept {
-  const KeyQuestions& questions = engine_.several_nics->questions;
-  const std::span<const Sge> list{qp.sq.sges(packet.wqe), qp.sq.at(packet.wqe).sge_count};
-  const auto names = [&](auto&& rule) {
-    return std::find_if(list.begin(), list.end(),
-                        [&](const Sge& sge) { return sge.length != 0 && rule(sge.lkey.value()); });
-  };
-  const auto unknown = names([&](uint32_t key) { return questions.may_ask(qp, key); });
-  if (unknown == list.end()) return false;
-  if (names([&](uint32_t key) { return questions.is_invalid(qp, key); }) != list.end()) return false;
-  (void)engine_.several_nics->questions.wait(qp, cell, unknown->lkey.value());
-  return true;
 }
 
 void Completer::made_progress(QueuePair& qp) noexcept {
@@ -375,6 +369,7 @@ void Completer::retire_packets(QueuePair& qp) noexcept {
     if (packet.is_read) --tx.reads_in_flight;
     if (packet.last) qp.sq.at(packet.wqe).done = true;
     ++tx.first;
+    head_moved(tx);
     tx.packets.pass(engine_.tx_chunks, tx.first, tx.end - tx.first);
   }
   if (tx.first == tx.end) tx.packets.rest(engine_.tx_chunks);
@@ -392,7 +387,26 @@ void Completer::rearm(QueuePair& qp) noexcept {
     return;
   }
   tx.retransmit_at = engine_.now + silence_allowed(qp, engine_.now);
+  if (tx.head_clock != head_clock_at(engine_.now)) [[unlikely]]
+    tx.retransmit_at = std::min(tx.retransmit_at, head_due(qp));
   engine_.timers.arm(qp, tx.retransmit_at);
+}
+
+/// Something new of the oldest packet was acknowledged, or another packet is the oldest.
+void Completer::head_moved(SendSide& tx) noexcept {
+  tx.head_clock = head_clock_at(engine_.now);
+  tx.head_repeats = 0;
+}
+
+/// When the oldest packet is to be repeated although others are acknowledged. kNever: it has not left, or not
+/// again, or may not leave now, or the QP has no retries.
+Instant Completer::head_due(QueuePair& qp) const noexcept {
+  SendSide& tx = qp.tx;
+  const TxPacket& head = tx.at(tx.first);
+  const bool may_leave = qp.attr.retry_count != 0 && engine_.now >= tx.rnr_until && engine_.path_ready(qp);
+  if (!head.sent || head.pending != 0 || !may_leave) return kNever;
+  const Instant head_at = engine_.now - Duration(int64_t{head_clock_at(engine_.now) - tx.head_clock} << 10);
+  return std::max({head_at, head.sent_at, head.repaired_at}) + tx.timeout * (1U << tx.head_repeats);
 }
 
 void Completer::packet_sent(QueuePair& qp, uint64_t number) noexcept {
@@ -428,26 +442,6 @@ void Completer::pace(QueuePair& qp, uint32_t bytes) noexcept {
   const Instant from = std::max(qp.tx.delay_until, engine_.now - kRateBurst);
   qp.tx.delay_until = from + std::chrono::nanoseconds(bits * 1'000'000 / qp.attr.rate_limit_kbps);
   engine_.timers.arm(qp, qp.tx.delay_until);
-}
-
-void Completer::fail_packet(QueuePair& qp, uint64_t number, const SendFault& fault) noexcept {
-  SendSide& tx = qp.tx;
-  SendQueue& sq = qp.sq;
-  fail_wqe(qp, sq.at(tx.at(number).wqe), fault);
-  tx.halted = true;
-  sq.started = sq.done + (tx.at(number).wqe - static_cast<uint32_t>(sq.done)) + 1U;
-  for (uint64_t n = number; n < tx.end; ++n) {
-    tx.bytes_in_flight -= tx.at(n).bytes;
-    tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
-  }
-  tx.failed_end = std::max(tx.failed_end, tx.end);
-  // Without acknowledgements the peer may have received some cells of the failed packet. The next packet must
-  // not look like the rest of it, so the PSN is not used again and the peer notices a gap.
-  tx.end = qp.acknowledged() ? number : number + 1;
-  tx.newest_acked = std::min(tx.newest_acked, tx.end);
-  tx.cursor = std::min(tx.cursor, number);
-  tx.cumulative = std::min(tx.cumulative, number);
-  retire(qp);
 }
 
 void Completer::retire(QueuePair& qp) noexcept {
@@ -542,7 +536,11 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   const Instant quiet_since = std::max(tx.progress_at, head.sent_at);
   const Duration allowed = silence_allowed(qp, engine_.now);
   if (engine_.now - quiet_since < allowed) {
-    tx.retransmit_at = quiet_since + allowed;
+    if (engine_.now >= head_due(qp)) {
+      tx.head_repeats = std::min<uint8_t>(tx.head_repeats + 1, kHeadRepeatsMax);
+      repeat_from(qp, tx.first, 1);
+    }
+    tx.retransmit_at = std::min(quiet_since + allowed, head_due(qp));
     return;
   }
   if (allowed >= tx.timeout && waits_at_neighbour(qp)) {

@@ -89,6 +89,8 @@ class Completer {
   [[nodiscard]] static Reason silence_reason(QueuePair& qp) noexcept;
   [[nodiscard]] bool number_of(const QueuePair& qp, Psn psn, uint64_t& number) const noexcept;
   void rearm(QueuePair& qp) noexcept;
+  void head_moved(SendSide& tx) noexcept;
+  [[nodiscard]] Instant head_due(QueuePair& qp) const noexcept;
   void pace(QueuePair& qp, uint32_t bytes) noexcept;
 
   Engine& engine_;

@@ -1,5 +1,5 @@
-// Part of the completer: failed requests and their reports. adapter/transport/completer.cc explains how the
-// completer works.
+// Part of the completer: failed requests and their reports, and responses that wait for a key.
+// adapter/transport/completer.cc explains how the completer works.
 #include <algorithm>
 #include <chrono>
 
@@ -16,6 +16,26 @@ uint64_t milliseconds(Duration time) noexcept {
 }
 
 }  // namespace
+
+void Completer::fail_packet(QueuePair& qp, uint64_t number, const SendFault& fault) noexcept {
+  SendSide& tx = qp.tx;
+  SendQueue& sq = qp.sq;
+  fail_wqe(qp, sq.at(tx.at(number).wqe), fault);
+  tx.halted = true;
+  sq.started = sq.done + (tx.at(number).wqe - static_cast<uint32_t>(sq.done)) + 1U;
+  for (uint64_t n = number; n < tx.end; ++n) {
+    tx.bytes_in_flight -= tx.at(n).bytes;
+    tx.reads_in_flight -= tx.at(n).is_read ? 1U : 0U;
+  }
+  tx.failed_end = std::max(tx.failed_end, tx.end);
+  // Without acknowledgements the peer may have received some cells of the failed packet. The next packet must
+  // not look like the rest of it, so the PSN is not used again and the peer notices a gap.
+  tx.end = qp.acknowledged() ? number : number + 1;
+  tx.newest_acked = std::min(tx.newest_acked, tx.end);
+  tx.cursor = std::min(tx.cursor, number);
+  tx.cumulative = std::min(tx.cumulative, number);
+  retire(qp);
+}
 
 void Completer::fail_wqe(QueuePair& qp, SendWqe& wqe, const SendFault& fault) noexcept {
   const bool connected = qp.connected();
@@ -157,6 +177,23 @@ bool Completer::complete_failed(QueuePair& qp, const SendWqe& wqe) noexcept {
     enter_send_error(engine_, qp);
   }
   return false;
+}
+
+/// A response has arrived at a NIC that does not know a key of its memory: the cell waits (MIG-READ-01). It
+/// does not wait for a second key when the first is invalid. The request fails, and asking for each key in
+/// turn would find no end.
+bool Completer::awaits_key(QueuePair& qp, const TxPacket& packet, const CellView& cell) noexcept {
+  const KeyQuestions& questions = engine_.several_nics->questions;
+  const std::span<const Sge> list{qp.sq.sges(packet.wqe), qp.sq.at(packet.wqe).sge_count};
+  const auto names = [&](auto&& rule) {
+    return std::find_if(list.begin(), list.end(),
+                        [&](const Sge& sge) { return sge.length != 0 && rule(sge.lkey.value()); });
+  };
+  const auto unknown = names([&](uint32_t key) { return questions.may_ask(qp, key); });
+  if (unknown == list.end()) return false;
+  if (names([&](uint32_t key) { return questions.is_invalid(qp, key); }) != list.end()) return false;
+  (void)engine_.several_nics->questions.wait(qp, cell, unknown->lkey.value());
+  return true;
 }
 
 }  // namespace weft::adapter

@@ -133,8 +133,12 @@ void FlitExchange::ask() noexcept {
     return false;
   }
   const bool relieved = credits_.relieved(fields.credit_vl);
-  // Traffic of other lanes is no progress for a lane whose credit was lost.
-  if ((heard == FlitSender::Heard::kProgress || relieved) && !credits_.starves()) watch_.progress();
+  if (heard != FlitSender::Heard::kProgress && !relieved) return true;
+  if (!credits_.starves()) {
+    watch_.progress();
+  } else if (!carrier_->keeps_all()) {  // the traffic of other lanes does not put the question off
+    watch_.progress_elsewhere(now_);
+  }
   return true;
 }
 

@@ -3,6 +3,8 @@
 // questions doubles after a while. docs/flow_control.md.
 #pragma once
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "fabric/link/limits.h"
 
@@ -30,6 +32,13 @@ class ProgressWatch {
   void progress() noexcept {
     probe_at_ = kNever;
     interval_ = first_;
+  }
+  /// One has come, and this end waits for another. The question remains due, and those after it come at short
+  /// intervals.
+  void progress_elsewhere(Instant now) noexcept {
+    interval_ = first_;
+    since_ = now;
+    if (probe_at_ != kNever) probe_at_ = std::min(probe_at_, now + first_);
   }
   /// Checks the timer. True: ask the peer, then call asked().
   [[nodiscard]] bool is_due(bool waiting, Instant now) noexcept;

@@ -68,8 +68,9 @@ class AdaptersTest(ProgramCase):
         before = [self.counter("bob", f"adapter.port.{port}.cells_sent") for port in (used, other)]
         self.flows()
         after = [self.counter("bob", f"adapter.port.{port}.cells_sent") for port in (used, other)]
-        self.assertGreater(after[0] - before[0], 10)
-        self.assertLess(after[1] - before[1], 10)
+        sent = [now - then for now, then in zip(after, before)]
+        self.assertGreater(sent[0], 10)
+        self.assertLess(sent[1], max(10, sent[0] / 10))  # a starved peer is looked for over every port
 
     def through_cuts(self, first, second, patience=60):
         """Both ends leave their first adapter, then their second."""

@@ -308,7 +308,10 @@ uint32_t DirectService::take_arrivals() noexcept {
     taken += take_records(peer);
     if (watch_.changes() != changes) break;  // the places have changed
     watch_.taken(place, next_of(peer));
-    if (peer.more) touch(peer);
+    const bool answers = !rests(peer);  // a NAK, or where the QP is
+    if (answers) [[unlikely]]
+      peer.window->flush();
+    if (peer.more || answers) touch(peer);
   }
   return taken;
 }

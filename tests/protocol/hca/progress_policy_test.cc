@@ -21,11 +21,14 @@ TEST(DriveTest, a_caller_that_waits_leaves_the_driving_to_the_helper_until_it_po
   const Instant now = Instant{} + 1s;
   drive.caller_turned(now);
   drive.caller_waits();
-  for (uint32_t i = 0; i < hca::kTurnsAfterArm; ++i) {
+  for (uint32_t i = 0; i < hca::kPollsAfterArm; ++i) {
     drive.caller_turned(now);
+    drive.caller_polled(now);
     EXPECT_TRUE(drive.helper_drives(now)) << "it looks at its queues once more";
   }
-  drive.caller_turned(now);
+  for (uint32_t i = 0; i < 100; ++i) drive.caller_turned(now);
+  EXPECT_TRUE(drive.helper_drives(now)) << "others post meanwhile";
+  drive.caller_polled(now);
   EXPECT_FALSE(drive.helper_drives(now));
 }
 
@@ -76,7 +79,7 @@ TEST(DriveTest, a_caller_that_waits_for_an_event_leaves_nothing_alone) {
   drive.caller_turned(now);
   drive.caller_waits();
   drive.helper_found_work(now);
-  for (uint32_t i = 0; i <= hca::kTurnsAfterArm; ++i) drive.caller_turned(now);
+  for (uint32_t i = 0; i <= hca::kPollsAfterArm; ++i) drive.caller_polled(now);
   EXPECT_FALSE(drive.helper_drives(now));
 }
 

@@ -234,6 +234,23 @@ TEST_F(ProgressWatchOf, where_questions_get_lost_the_interval_stays_short_at_fir
   EXPECT_EQ(wait(false), 2 * timers.probe_first);
 }
 
+TEST_F(ProgressWatchOf, what_others_get_neither_ends_nor_stretches_the_wait) {
+  watch.start(now);
+  for (int i = 0; i < 12; ++i) static_cast<void>(wait(true));
+  ASSERT_EQ(watch.deadline(true, now), now + timers.probe_max);
+  now += 1ms;
+  watch.progress_elsewhere(now);
+  const Instant due = now + timers.probe_first;
+  EXPECT_EQ(watch.deadline(true, now), due) << "short again";
+  now += 1ms;
+  watch.progress_elsewhere(now);
+  EXPECT_EQ(watch.deadline(true, now), due) << "not put off";
+  now = due;
+  EXPECT_TRUE(watch.is_due(true, now));
+  watch.asked(false, now);
+  EXPECT_EQ(watch.deadline(true, now), now + timers.probe_first) << "and again soon";
+}
+
 TEST_F(ProgressWatchOf, an_end_that_waits_for_nothing_asks_for_nothing) {
   watch.start(now);
   EXPECT_FALSE(watch.is_due(true, now));

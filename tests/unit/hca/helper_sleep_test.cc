@@ -54,6 +54,17 @@ TEST_F(HelperSleep, is_ended_by_a_caller_that_waits_if_it_is_deaf_to_arrivals) {
   EXPECT_EQ(a().helper.kicks, before + 2) << "it has looked, and what it waits for next is not told yet";
 }
 
+/// A QP in error completes what is posted at once. Nobody but the caller of the post knows of it.
+TEST_F(HelperSleep, does_not_keep_the_completion_of_a_posted_receive_back) {
+  const auto [qa, qb] = connected();
+  ASSERT_EQ(qa->modify({.state = adapter::QpState::kErr}, adapter::kQpAttrState), Answer::kOk);
+  look(a());
+  ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  EXPECT_FALSE(readable(a().channel->fd()));
+  ASSERT_EQ(a().recv(*qa, 1), Answer::kOk);
+  EXPECT_TRUE(readable(a().channel->fd()));
+}
+
 /// Links of shared memory are always heard. The helper would look again after the packet is to be repeated.
 TEST(HelperSleepBesideLinks, is_ended_by_a_caller_that_waits_if_something_is_due_before) {
   const TempDir dir;
