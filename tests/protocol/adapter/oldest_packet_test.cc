@@ -36,10 +36,10 @@ class OldestPacket : public ::testing::Test {
     for (uint64_t i = 0; i < count; ++i)
       EXPECT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(4096, 64)}), PostResult::kOk);
   }
-  /// Drops the peer's next cell.
-  void lose_an_answer() {
-    pair.pipe.set_filter([this](int from, std::vector<std::byte>&) {
-      return from == 1 && lost++ == 0 ? Verdict::kDrop : Verdict::kPass;
+  /// Drops the peer's next cell, or its next one of more than `bytes`.
+  void lose_an_answer(size_t bytes = 0) {
+    pair.pipe.set_filter([this, bytes](int from, std::vector<std::byte>& cell) {
+      return from == 1 && cell.size() > bytes && lost++ == 0 ? Verdict::kDrop : Verdict::kPass;
     });
   }
   /// Posts a request every `step` until one has completed. @return the time that it took
@@ -52,6 +52,8 @@ class OldestPacket : public ::testing::Test {
     return pair.clock.now() - begin;
   }
 
+  static constexpr uint32_t kRead = 200;  // longer than a cell without data
+
   AdapterPair pair;
   std::array<QueuePair*, 2> qps{};
   int lost = 0;
@@ -59,8 +61,8 @@ class OldestPacket : public ::testing::Test {
 
 TEST_F(OldestPacket, is_a_read_whose_response_was_lost) {
   connect();
-  lose_an_answer();
-  post(SendOpcode::kRdmaRead, 0);
+  lose_an_answer(kRead);
+  post(SendOpcode::kRdmaRead, 0, kRead);
   pair.run(4, 100us);
   ASSERT_GE(lost, 1);
   EXPECT_LE(until_completed(SendOpcode::kRdmaWrite, 5ms), 40ms);
@@ -84,7 +86,6 @@ TEST_F(OldestPacket, is_a_message_whose_strict_acknowledgement_was_lost) {
 /// The repetitions of a packet that the peer does not answer come at growing distances.
 TEST_F(OldestPacket, is_repeated_at_growing_distances) {
   connect();
-  constexpr uint32_t kRead = 200;  // longer than a cell without data
   int answers = 0;
   pair.pipe.set_filter([&](int from, std::vector<std::byte>& cell) {
     const bool response = from == 1 && cell.size() > kRead;
