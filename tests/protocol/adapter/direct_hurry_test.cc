@@ -1,5 +1,5 @@
-// RC over a memory window: what callers in a hurry do instead of a whole turn. What they leave behind waits for
-// the helper, up to 2 ms.
+// RC over a memory window: what callers in a hurry do instead of a whole turn. What they leave behind waits
+// for the helper, up to 2 ms.
 #include <gtest/gtest.h>
 
 #include "tests/support/direct_case.h"
