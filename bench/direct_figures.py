@@ -27,7 +27,7 @@ def cma(programs, test, column, *options):
 def rsockets(programs, column, size, iterations, environment=None):
     """Blocking streams: an end sleeps until the next event. A column of rstream's last line: -1 is one way in us, -2 the rate in Gb/s."""
     command = ["rstream", "-T", "b", "-S", size, "-C", 1, "-I", iterations]
-    text = programs.exchange(command, environment=environment, to=("-s", "127.0.0.1"))
+    text = programs.exchange(command, environment=environment, to=("-s", "127.0.0.1"), begins=1)
     found = re.search(r"^custom\s.*", text, re.MULTILINE)
     if not found:
         raise Failed("rstream: no line 'custom'")

@@ -113,8 +113,9 @@ class Programs:
             self.stack.callback(self.keeper.terminate)
             self.finish(["true"])
 
-    def exchange(self, command, bare=False, environment=None, to=("127.0.0.1",)):
-        """Runs a program as server and client, which meet at a TCP port. `to`: how the client names the server. @return its output"""
+    def exchange(self, command, bare=False, environment=None, to=("127.0.0.1",), begins=None):
+        """Runs a program as server and client, which meet at a port. `to`: how the client names the server. The client begins when that
+        listens at the TCP port, or after `begins` seconds, for servers that listen at none. @return the client's output"""
         if bare:
             self.prepare()
         else:
@@ -122,7 +123,10 @@ class Programs:
         self.port += 1
         command = [command[0], "-p", self.port, *command[1:]]
         with self.running(command, bare, environment) as server:
-            wait_until(f"{command[0]} listens", 15, lambda: kill_runs.listening(self.port) or server.poll() is not None)
+            if begins is not None:
+                time.sleep(begins)
+            else:
+                wait_until(f"{command[0]} listens", 15, lambda: kill_runs.listening(self.port) or server.poll() is not None)
             return self.finish([*command, *to], bare, environment)
 
 
