@@ -54,7 +54,7 @@ TEST_F(HelperSleep, is_ended_by_a_caller_that_waits_if_it_is_deaf_to_arrivals) {
   EXPECT_EQ(a().helper.kicks, before + 2) << "it has looked, and what it waits for next is not told yet";
 }
 
-/// A QP in error completes what is posted at once. Nobody but the caller of the post knows of it.
+/// A QP in error completes what is posted at once. Only the thread that posts knows of it.
 TEST_F(HelperSleep, does_not_keep_the_completion_of_a_posted_receive_back) {
   const auto [qa, qb] = connected();
   ASSERT_EQ(qa->modify({.state = adapter::QpState::kErr}, adapter::kQpAttrState), Answer::kOk);
