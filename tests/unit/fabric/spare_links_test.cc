@@ -32,7 +32,7 @@ class SpareLinks : public ::testing::TestWithParam<LinkKind> {
   void start() {
     SwitchConfig config = small_switch();
     core = std::make_unique<Switch>(config);
-    const SpareConfig spare{.ports = kSparePorts, .first_lid = Lid(100)};
+    const SpareConfig spare{.ports = kSparePorts, .first_lid = Lid(100), .rest = 300ms};
     admission =
         std::make_unique<Admission>(*core, std::vector<NodeEntry>{{"a", Guid(0xA), Lid(1)}}, spare, random);
     if (GetParam() == LinkKind::kShm) {

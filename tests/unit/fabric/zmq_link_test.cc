@@ -209,7 +209,7 @@ TEST_F(ZmqLink, a_switch_that_takes_the_connection_and_does_not_answer_is_there)
   ASSERT_TRUE(until([&] {
     EXPECT_EQ(a->trouble().why, "the switch does not answer");
     EXPECT_TRUE(a->trouble().later);
-    return HasFailure() || silent.connections() == 3;
+    return HasFailure() || silent.connections() == 2;
   }));
   silent.close();
   ASSERT_TRUE(until([&] { return a->trouble().why == "no switch listens there"; })) << a->trouble().why;

@@ -136,8 +136,10 @@ TEST_F(FabricEndTest, a_launcher_that_has_just_started_is_ended_once_it_is_recor
   std::thread starts([&] {
     std::this_thread::sleep_for(100ms);
     EXPECT_TRUE(holder_->save(launcher.record()).ok());
+    while (launcher.runs()) std::this_thread::sleep_for(1ms);
+    holder_.reset();
   });
-  EXPECT_EQ(end_fabric(*dir_, 20s), FabricEnd::kReplaced);
+  EXPECT_EQ(end_fabric(*dir_, 60s), FabricEnd::kEnded);
   starts.join();
   const int status = launcher.end_status(0);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
