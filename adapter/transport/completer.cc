@@ -529,8 +529,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   const TxPacket& head = tx.at(tx.first);
   if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
     // A request that has not left can have no answer: the port is down (decisions 2.12), the lane has no
-    // credit, or the responder asked for a pause.
-    wait_on(qp);
+    // credit, or the responder asked for a pause. The time since the last expiry was waited for, no more.
+    wait_on(qp, tx.timeout);
     return rearm(qp);
   }
   const Instant quiet_since = std::max(tx.progress_at, head.sent_at);
@@ -569,15 +569,15 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   rearm(qp);
 }
 
-/// No answer was possible until now, but the retries used before still count. Otherwise a QP would wait for a
-/// dead peer as long as the port goes down and up.
-void Completer::wait_on(QueuePair& qp) noexcept {
-  qp.tx.progress_at = engine_.now - qp.attr.ack_timeout * qp.tx.retries;
+/// No answer was possible for this time, but the retries used before still count. Otherwise a QP would wait for
+/// a dead peer as long as the port goes down and up, or the lane has no credit now and then.
+void Completer::wait_on(QueuePair& qp, Duration time) noexcept {
+  qp.tx.progress_at = std::min(engine_.now - qp.attr.ack_timeout * qp.tx.retries, qp.tx.progress_at + time);
   qp.tx.lane_mark = 0;  // of a lane that may have begun anew
 }
 
 void Completer::repeat_by_new_link(QueuePair& qp) noexcept {
-  wait_on(qp);
+  wait_on(qp, engine_.now - qp.tx.progress_at);
   repeat_missing(qp);
 }
 

@@ -72,7 +72,7 @@ class Completer {
                                            const CellView& cell) noexcept;
   void made_progress(QueuePair& qp) noexcept;
   void repeat(QueuePair& qp, uint64_t number, uint64_t cells) noexcept;
-  void wait_on(QueuePair& qp) noexcept;
+  void wait_on(QueuePair& qp, Duration time) noexcept;
   void repeat_missing(QueuePair& qp) noexcept;
   void repeat_from(QueuePair& qp, uint64_t number, uint32_t cells_max) noexcept;
   void take_time(SendSide& tx, const TxPacket& packet, uint64_t cells) noexcept;

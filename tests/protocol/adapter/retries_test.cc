@@ -76,6 +76,20 @@ TEST_F(Retries, a_lane_without_credit_does_not_make_them_begin_anew) {
   EXPECT_LE(free, kAckTimeout * (kRetries + 2));
 }
 
+/// The lane has no credit at some moments of each ack_timeout.
+TEST_F(Retries, a_lane_that_pauses_again_and_again_does_not_put_them_off_for_ever) {
+  send_lost_request();
+  Duration free{};
+  for (int times = 0; times < 40 && pair_.side(0).completions.empty(); ++times) {
+    free += run_for(kAckTimeout / 4);
+    pair_.pipe.set_room(0, 0);
+    static_cast<void>(run_for(kAckTimeout / 2));
+    pair_.pipe.set_room(0, UINT32_MAX);
+  }
+  expect_given_up();
+  EXPECT_GE(free, kAckTimeout);
+}
+
 /// An answer restarts the retries.
 TEST_F(Retries, begin_anew_with_an_answer) {
   send_lost_request();
