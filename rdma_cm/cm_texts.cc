@@ -37,6 +37,8 @@ constexpr std::array kRows{
         "end connections there"},
     Row{CmEvent::kRejected, kRejectInvalidId, "the peer no longer knows this connection",
         "it has ended it: connect again"},
+    Row{CmEvent::kRejected, kRejectStaleConnection, "the peer has ended the connection of this request",
+        "connect again with a new rdma_cm_id"},
     Row{CmEvent::kRejected, kAnyStatus, "the peer refuses", "the status is a reason of InfiniBand's REJ"},
     Row{CmEvent::kUnreachable, -ETIMEDOUT, "the endnode does not answer the connection request",
         "its process has ended, is stopped, or cells are lost: weft status, weft fault list"},

@@ -304,9 +304,11 @@ Connection* ConnectionManager::find_rejected(Lid from, const CmRej& rej) noexcep
   return find(from, rej.local_id, rej.remote_id);
 }
 
+/// A connection that is over counts as unknown, though its program may still hold it: so the peer gets the same
+/// answer and need not repeat its message.
 Connection* ConnectionManager::find(Lid from, uint32_t local, uint32_t remote) noexcept {
   const auto found = by_id_.find(remote);
-  if (found == by_id_.end()) {
+  if (found == by_id_.end() || found->second->state == CmState::kClosed) {
     counters_.add(CmCounter::kUnknown);
     return nullptr;
   }
@@ -371,6 +373,9 @@ void ConnectionManager::on_repeated_request(Connection& connection) noexcept {
     send(connection.peer, connection.last);
   } else {
     counters_.add(CmCounter::kWrongState);
+    if (connection.state != CmState::kClosed || connection.datagrams) return;
+    send(connection.peer,
+         refusal(connection.last.transaction, connection.remote_id, kAboutReq, kRejectStaleConnection));
   }
 }
 

@@ -36,6 +36,7 @@ inline constexpr uint16_t kRejectNoResources = 3;
 inline constexpr uint16_t kRejectTimeout = 4;
 inline constexpr uint16_t kRejectInvalidId = 6;
 inline constexpr uint16_t kRejectInvalidService = 8;
+inline constexpr uint16_t kRejectStaleConnection = 10;
 inline constexpr uint16_t kRejectConsumer = 28;
 /// The message that a REJ or MRA refers to.
 inline constexpr uint8_t kAboutReq = 0;

@@ -560,5 +560,41 @@ TEST_F(ConnectionManagerTest, the_end_of_a_peer_that_sent_an_mra_is_noticed) {
   EXPECT_EQ(a.active->state, CmState::kClosed);
 }
 
+/// The program still holds an identifier whose connection is over. Its peer would repeat its message for
+/// seconds otherwise.
+TEST_F(ConnectionManagerTest, a_connection_that_is_over_answers_like_an_unknown_one) {
+  Wire c{network, Lid(3)};
+  a.connect(c.lid());
+  network.run(10ms);
+  const CmReq req = c.heard<CmReq>();
+  c.say(a.lid(), {.body = CmRej{.remote_id = req.local_id, .about = kAboutReq, .reason = kRejectConsumer}});
+  c.say(a.lid(), {.transaction = 5, .body = CmRep{.local_id = 33, .remote_id = req.local_id, .qpn = 22}});
+  network.run(10ms);
+  EXPECT_EQ(c.heard<CmRej>().reason, kRejectInvalidId);
+  EXPECT_EQ(c.heard<CmRej>().remote_id, 33U);
+  c.say(a.lid(), {.transaction = 6, .body = CmDreq{.local_id = 33, .remote_id = req.local_id, .qpn = 11}});
+  network.run(10ms);
+  EXPECT_EQ(c.heard<CmDrep>().remote_id, 33U);
+  EXPECT_EQ(c.got.back().transaction, 6U);
+  EXPECT_EQ(a.events, Events{CmEventKind::kRejected});
+}
+
+/// The first answer was lost, and the connection is over when the request comes again.
+TEST_F(ConnectionManagerTest, a_request_of_a_connection_that_is_over_is_rejected) {
+  Wire c{network, Lid(3)};
+  a.answers = false;
+  const CmMad request{.transaction = 8, .body = CmReq{.local_id = 33, .service_id = 7, .qpn = 22}};
+  c.say(a.lid(), request);
+  network.run(10ms);
+  ASSERT_TRUE(a.manager.reject(network.clock.now(), *a.passive, kRejectConsumer, {}));
+  network.run(30s);
+  c.got.clear();
+  c.say(a.lid(), request);
+  network.run(10ms);
+  EXPECT_EQ(c.heard<CmRej>().reason, kRejectStaleConnection);
+  EXPECT_EQ(c.heard<CmRej>().remote_id, 33U);
+  EXPECT_EQ(a.requests, 1);
+}
+
 }  // namespace
 }  // namespace weft::rdma_cm
