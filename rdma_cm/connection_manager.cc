@@ -304,8 +304,8 @@ Connection* ConnectionManager::find_rejected(Lid from, const CmRej& rej) noexcep
   return find(from, rej.local_id, rej.remote_id);
 }
 
-/// A connection that is over counts as unknown, though its program may still hold it: so the peer gets the same
-/// answer and need not repeat its message.
+/// A connection that is over counts as unknown, though its program may still hold it: so the peer gets the
+/// same answer and need not repeat its message.
 Connection* ConnectionManager::find(Lid from, uint32_t local, uint32_t remote) noexcept {
   const auto found = by_id_.find(remote);
   if (found == by_id_.end() || found->second->state == CmState::kClosed) {

@@ -569,8 +569,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   rearm(qp);
 }
 
-/// No answer was possible for this time, but the retries used before still count. Otherwise a QP would wait for
-/// a dead peer as long as the port goes down and up, or the lane has no credit now and then.
+/// No answer was possible for this time, but the retries used before still count. Otherwise a QP would wait
+/// for a dead peer as long as the port goes down and up, or the lane has no credit now and then.
 void Completer::wait_on(QueuePair& qp, Duration time) noexcept {
   qp.tx.progress_at = std::min(engine_.now - qp.attr.ack_timeout * qp.tx.retries, qp.tx.progress_at + time);
   qp.tx.lane_mark = 0;  // of a lane that may have begun anew

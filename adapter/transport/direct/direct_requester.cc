@@ -44,9 +44,12 @@ uint32_t DirectRequester::run(QueuePair& qp, uint32_t budget) noexcept {
   if (engine_.now < qp.tx.rnr_until) return 0;
   const DirectQp& direct = direct_of(qp);
   uint32_t steps = 0;
-  const auto may_step = [&] { return direct.next != qp.sq.rung && qp.abilities().finish_send; };
+  run_bytes_ = 0;
+  const auto may_step = [&] {
+    return direct.next != qp.sq.rung && qp.abilities().finish_send && run_bytes_ < kDirectBytesPerTurn;
+  };
   while (steps < budget && may_step() && step(qp) == Step::kAgain) ++steps;
-  return steps;
+  return steps + static_cast<uint32_t>(run_bytes_ / kDirectStepBytes);
 }
 
 bool DirectRequester::has_work(const QueuePair& qp) const noexcept {
@@ -181,6 +184,7 @@ DirectRequester::Step DirectRequester::post_access(QueuePair& qp, uint64_t place
   switch (direct.peer->window->access(access)) {
     case fabric::AccessPost::kPosted:
       wqe.cut += static_cast<uint32_t>(piece.bytes);
+      run_bytes_ += piece.bytes;
       ++message.accesses;
       ++direct.accesses;
       if (direct.peer->cut) [[unlikely]]

@@ -13,10 +13,13 @@
 
 namespace weft::adapter {
 
-/// Bytes of one access, and of all accesses of a QP in one turn: a turn is bounded, and the copy is part of
-/// it.
+/// Bytes of one access.
 inline constexpr uint32_t kDirectAccessBytes = 256 * 1024;
+/// Bytes of accesses after which a QP's run ends: a turn is bounded, and the copy is part of it. The access
+/// that crosses the bound is made whole.
 inline constexpr uint32_t kDirectBytesPerTurn = 1024 * 1024;
+/// Bytes that count as one step of the turn, as a cell does.
+inline constexpr uint32_t kDirectStepBytes = 16 * 1024;
 /// A write of at most this many bytes does not wait for the answer to earlier records: it follows them as
 /// records. Above, the copy by the owner costs more than the wait.
 inline constexpr uint32_t kDirectFollowBytes = 64 * 1024;
@@ -34,7 +37,8 @@ class DirectRequester {
         completer_(completer),
         head_(engine, writer, completer) {}
 
-  /// Starts up to `budget` requests or parts of requests; returns how many. The caller flushes the window.
+  /// Starts up to `budget` requests or parts of requests, of kDirectBytesPerTurn; returns how many, and one
+  /// for each kDirectStepBytes. The caller flushes the window.
   uint32_t run(QueuePair& qp, uint32_t budget) noexcept;
   [[nodiscard]] bool has_work(const QueuePair& qp) const noexcept;
   void on_timer(QueuePair& qp) noexcept;
@@ -101,6 +105,7 @@ class DirectRequester {
   [[gnu::cold]] void fail(QueuePair& qp, uint64_t place, const SendFault& fault) noexcept;
 
   Engine& engine_;
+  uint64_t run_bytes_ = 0;  // of the accesses of this run
   CellWriter& writer_;
   DirectOutlet& outlet_;
   Completer& completer_;

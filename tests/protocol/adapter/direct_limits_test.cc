@@ -24,6 +24,35 @@ TEST(DirectLimits, a_receiver_that_is_not_ready_is_asked_again_as_often_as_the_q
   }
 }
 
+/// The copies are part of the turn, and other threads of the program wait for its lock.
+TEST(DirectLimits, a_turn_moves_about_a_mebibyte_of_a_queue_pair) {
+  constexpr uint32_t kBytes = 64 * 1024;
+  constexpr uint64_t kWrites = 60;
+  DirectPair pair({.own = {.slots = 16, .slot_bytes = 256, .table_entries = 16}, .requests = 128});
+  const auto qps = pair.connect({});
+  const auto write = [&](uint64_t wr_id) {
+    return pair.post_send(0, *qps[0],
+                          {.wr_id = wr_id,
+                           .opcode = SendOpcode::kRdmaWrite,
+                           .remote_addr = pair.side(1).region.addr,
+                           .rkey = pair.side(1).region.rkey},
+                          {pair.side(0).sge(0, kBytes)});
+  };
+  ASSERT_EQ(write(0), PostResult::kOk);
+  pair.run();  // the owner shows the key
+  ASSERT_EQ(pair.take_completions(0).size(), 1U);
+  for (uint64_t i = 1; i <= kWrites; ++i) ASSERT_EQ(write(i), PostResult::kOk);
+  for (uint64_t left = kWrites; left != 0;) {
+    pair.run_one(0);
+    const uint64_t moved = pair.take_completions(0).size();
+    ASSERT_EQ(moved, std::min<uint64_t>(left, 1024 * 1024 / kBytes));
+    left -= moved;
+    if (left != 0) {
+      ASSERT_LE(pair.side(0).adapter->deadline(), pair.clock.now()) << "the rest is due at once";
+    }
+  }
+}
+
 /// The records are for queue pairs that have ended, so that the receiver owes nothing for them.
 TEST(DirectLimits, an_adapter_that_left_records_in_its_window_is_due_at_once) {
   constexpr uint64_t kPerTurn = 64;
