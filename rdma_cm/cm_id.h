@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hca/event_fd.h"
@@ -84,10 +85,10 @@ struct CmId {
   bool unread = false;     // a request whose event still waits: no command finds it
   bool on_device = false;  // the source address is one of this endnode or its host
   bool reuse_address = false;
-  IpAddress held{};  // the port held among the endnodes of the host; family 0: none
-  bool own_family_only = false;
-  uint8_t ack_timeout = 0;  // 0: the default
-  uint32_t backlog = 0;     // further requests that may wait
+  IpAddress held{};                      // the port held among the endnodes of the host; family 0: none
+  std::optional<bool> family_option{};   // RDMA_OPTION_ID_AFONLY, if the program has set it
+  std::optional<uint8_t> ack_timeout{};  // that the program has set
+  uint32_t backlog = 0;                  // further requests that may wait
   uint32_t events_reported = 0;
   uint32_t events_waiting = 0;  // in its file
   uint64_t question = 0;        // number at the address resolver; 0: none

@@ -26,11 +26,12 @@ constexpr std::array kRows{
         "device; weft "
         "fault list shows faults in force"},
     Row{CmEvent::kRejected, kRejectInvalidService,
-        "the endnode is there, and no program listens at this port, or its backlog is full",
+        "the endnode is there, and no program listens at this port",
         "start the server first, or compare the ports (sin_port is htons(port)); WEFT_DEBUG=cm at the server "
         "names the cause"},
-    Row{CmEvent::kRejected, kRejectConsumer, "the program there has called rdma_reject",
-        "ask that program; its private data may say why"},
+    Row{CmEvent::kRejected, kRejectConsumer,
+        "the program there has called rdma_reject, or listens at another address or for another type of QP",
+        "ask that program; its private data, or WEFT_DEBUG=cm there, may say why"},
     Row{CmEvent::kRejected, kRejectTimeout, "the peer has given up waiting",
         "its program was too slow, or has destroyed its rdma_cm_id"},
     Row{CmEvent::kRejected, kRejectNoResources, "the peer has no memory or no room for another connection",
@@ -41,7 +42,9 @@ constexpr std::array kRows{
         "connect again with a new rdma_cm_id"},
     Row{CmEvent::kRejected, kAnyStatus, "the peer refuses", "the status is a reason of InfiniBand's REJ"},
     Row{CmEvent::kUnreachable, -ETIMEDOUT, "the endnode does not answer the connection request",
-        "its process has ended, is stopped, or cells are lost: weft status, weft fault list"},
+        "its process has ended or is stopped, the backlog of its rdma_listen is full, or cells are lost: "
+        "weft "
+        "status, weft fault list; WEFT_DEBUG=cm there names a full backlog"},
     Row{CmEvent::kUnreachable, kSidrNoService, "no datagram service listens at this port",
         "start the server first, or compare the ports"},
     Row{CmEvent::kUnreachable, kAnyStatus, "the datagram service there refuses", "ask that program"},

@@ -194,11 +194,11 @@ int Commands::set_option(Call& call) noexcept {
       return 0;
     case RDMA_OPTION_ID_AFONLY:
       if (call.id->state != IdState::kIdle && call.id->state != IdState::kBound) return EINVAL;
-      call.id->own_family_only = value != 0;
+      call.id->family_option = value != 0;
       return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
       if (call.id->datagrams()) return EINVAL;
-      call.id->ack_timeout = static_cast<uint8_t>(value & 0x1F);
+      call.id->ack_timeout = static_cast<uint8_t>(value & 0x1F);  // 0: no limit
       return 0;
     default:
       return ENOSYS;
@@ -209,10 +209,11 @@ int Commands::set_option(Call& call) noexcept {
 
 namespace {
 
-/// The group of an IP address as IP over InfiniBand maps it, with one additional bit for UDP services. An
-/// IPv6 address that is already such a Gid is not changed.
+/// The group of an IP address as the kernel's cma_set_mgid() makes it: as IP over InfiniBand does, with
+/// another signature for UDP services. An IPv6 address that is already such a Gid is not changed.
 Gid multicast_gid(const IpAddress& address, uint16_t port_space) noexcept {
   const bool is_gid = address.family == 6 && address.ip[0] == std::byte{0xFF} &&
+                      (address.ip[1] & std::byte{0xF0}) == std::byte{0x10} &&
                       address.ip[2] == std::byte{0xA0} && address.ip[3] == std::byte{0x1B};
   if (is_gid) return address.ip;
   Gid gid{std::byte{0xFF}, std::byte{0x12}, std::byte{address.family == 4 ? uint8_t{0x40} : uint8_t{0x60}},
@@ -220,7 +221,7 @@ Gid multicast_gid(const IpAddress& address, uint16_t port_space) noexcept {
   std::copy(address.ip.begin() + (address.family == 4 ? 12 : 6), address.ip.end(),
             gid.begin() + (address.family == 4 ? 12 : 6));
   if (address.family == 4) gid[12] &= std::byte{0x0F};
-  if (port_space == RDMA_PS_UDP) gid[7] = std::byte{0x01};
+  if (port_space == RDMA_PS_UDP) gid[3] = std::byte{0x01};
   return gid;
 }
 

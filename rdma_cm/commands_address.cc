@@ -68,6 +68,9 @@ int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
                   "the address is not one of this endnode or its host; weft devices lists them");
   const int error = node_.bind(id, address);
   if (error == EADDRINUSE) return refuse(error, "another id, or another process of this host, has the port");
+  if (error == EADDRNOTAVAIL)
+    return refuse(error,
+                  "another id, or another process of this host, has the port for this or every address");
   if (error != 0) return error;
   id.state = IdState::kBound;
   id.on_device = ours;
@@ -105,6 +108,8 @@ int Commands::resolve_to(Call& call, const IpAddress& from, const IpAddress& to,
     return refuse(EINVAL,
                   "the id has an address already, listens or is connected; make another id for each peer");
   if (to.family == 0 || (from.family != 0 && from.family != to.family)) return EINVAL;
+  if (id.state == IdState::kBound && id.source.family != to.family)
+    return refuse(EINVAL, "the id is bound to an address of the other family, IPv4 or IPv6");
   IpAddress target = to;
   if (target.is_any()) target.ip = loopback(to.family).ip;
   IpAddress source = id.state == IdState::kBound ? id.source : from;

@@ -65,7 +65,7 @@ void put_resources(Message& message, const rdma_ucm_conn_param& param) noexcept 
 }
 
 uint8_t ack_timeout_of(const CmId& id) noexcept {
-  return id.ack_timeout != 0 ? id.ack_timeout : kAckTimeout;
+  return id.ack_timeout.value_or(kAckTimeout);
 }
 
 }  // namespace
@@ -178,12 +178,15 @@ int Commands::disconnect(Call& call) noexcept {
   return 0;
 }
 
-/// The program reports that data of the peer came before its RTU.
+/// The program reports that data of the peer came before its RTU, or that its QP has taken the other path.
+/// The codes are those of the kernel's ib_cm_notify().
 int Commands::notify(Call& call) noexcept {
   const auto command = read_body<rdma_ucm_notify>(call.body);
   if (call.id->connection == nullptr) return EINVAL;
-  if (command.event != IBV_EVENT_COMM_EST) return 0;
-  if (!node_.manager().peer_is_there(*call.id->connection)) return 0;
+  const bool established = call.id->connection->state == CmState::kEstablished;
+  if (command.event == IBV_EVENT_PATH_MIG) return established ? 0 : EINVAL;
+  if (command.event != IBV_EVENT_COMM_EST) return EINVAL;
+  if (!node_.manager().peer_is_there(*call.id->connection)) return established ? EISCONN : EINVAL;
   return node_.tell(*call.id, CmEvent::kEstablished) ? 0 : ENOMEM;
 }
 

@@ -56,14 +56,23 @@ struct Connection {
   void* user = nullptr;  // null: events are dropped
   uint32_t own_qpn = 0;
   uint32_t peer_qpn = 0;
-  CmMad last{};        // the message that we repeat, or that answers the peer's repeats
-  uint32_t tries = 0;  // repeats of `last`
-  bool waits = false;  // an MRA has come since `last` was sent
+  CmMad last{};         // the message that we repeat, or that answers the peer's repeats
+  uint32_t tries = 0;   // repeats of `last`
+  bool waits = false;   // an MRA has come since `last` was sent
+  bool parted = false;  // the user was told DISCONNECTED, so TIMEWAIT_EXIT follows
   Instant deadline = kNever;
   CmTimers::node_type timer{};  // the node while no timer runs, so that setting one needs no memory
 };
 
 using management::MadPort;
+
+/// What the user does with a request.
+enum class RequestAnswer : uint8_t {
+  kTaken,       // `connection.user` is set, and accept(), reject() or answer() will follow
+  kNoListener,  // rejected: no program listens there
+  kRefused,     // rejected: the listener is not for this request
+  kLater,       // no room at present. The peer hears nothing and repeats its request, as with the kernel's CM
+};
 
 /// The user of the connections. Called within receive() and poll(); must not destroy connections there.
 class CmUser {
@@ -71,9 +80,10 @@ class CmUser {
   virtual ~CmUser() = default;
   /// The transaction number of a request that connection `local_id` sends.
   [[nodiscard]] virtual uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept = 0;
-  // A REQ or SIDR_REQ. True: `connection.user` is set, and accept(), reject() or answer() will follow.
-  [[nodiscard]] virtual bool on_request(Connection& connection, const CmReq& req) noexcept = 0;
-  [[nodiscard]] virtual bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept = 0;
+  // A REQ or SIDR_REQ.
+  [[nodiscard]] virtual RequestAnswer on_request(Connection& connection, const CmReq& req) noexcept = 0;
+  [[nodiscard]] virtual RequestAnswer on_sidr_request(Connection& connection,
+                                                      const CmSidrReq& req) noexcept = 0;
   /// `message` is the cause of the event: a REP with kReply, a REJ with kRejected, a SIDR_REP with
   /// kSidrReply. It is empty when a timer ended.
   virtual void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept = 0;

@@ -256,6 +256,7 @@ void ConnectionManager::close(Connection& connection) noexcept {
 
 /// Drops events of a connection without a user. Such a connection is freed once it is closed.
 void ConnectionManager::tell_user(Connection& connection, CmEventKind kind, const CmBody& message) noexcept {
+  connection.parted |= kind == CmEventKind::kDisconnected || kind == CmEventKind::kUnanswered;
   if (connection.user != nullptr) return user_.on_event(connection, kind, message);
   if (connection.state == CmState::kClosed) forget(connection);
 }
@@ -347,21 +348,33 @@ Connection* ConnectionManager::begin(const Arrival& at, bool datagrams, uint32_t
   return connection;
 }
 
+/// Counts a request that is not taken. True if it is rejected.
+bool ConnectionManager::turned_away(RequestAnswer answer) noexcept {
+  if (answer == RequestAnswer::kTaken) return false;
+  counters_.add(answer == RequestAnswer::kLater ? CmCounter::kFull : CmCounter::kNoListener);
+  return answer != RequestAnswer::kLater;
+}
+
 void ConnectionManager::on(const Arrival& at, const CmReq& req) noexcept {
   Connection* connection = begin(at, false, req.local_id);
   if (connection == nullptr) return;
   connection->peer_qpn = req.qpn;
-  if (user_.on_request(*connection, req)) return;
-  counters_.add(CmCounter::kNoListener);
-  send(at.from, refusal(at.mad.transaction, req.local_id, kAboutReq, kRejectInvalidService));
-  forget(*connection);
+  const RequestAnswer answer = user_.on_request(*connection, req);
+  if (turned_away(answer)) {
+    const uint16_t reason = answer == RequestAnswer::kNoListener ? kRejectInvalidService : kRejectConsumer;
+    send(at.from, refusal(at.mad.transaction, req.local_id, kAboutReq, reason));
+  }
+  if (answer != RequestAnswer::kTaken) forget(*connection);
 }
 
 void ConnectionManager::on(const Arrival& at, const CmSidrReq& req) noexcept {
   Connection* connection = begin(at, true, req.request_id);
-  if (connection == nullptr || user_.on_sidr_request(*connection, req)) return;
-  counters_.add(CmCounter::kNoListener);
-  send(at.from, sidr_refusal(at.mad.transaction, req, kSidrNoService));
+  if (connection == nullptr) return;
+  const RequestAnswer answer = user_.on_sidr_request(*connection, req);
+  if (answer == RequestAnswer::kTaken) return;
+  static_cast<void>(turned_away(answer));
+  const uint8_t status = answer == RequestAnswer::kNoListener ? kSidrNoService : kSidrRefused;
+  send(at.from, sidr_refusal(at.mad.transaction, req, status));
   forget(*connection);
 }
 
@@ -478,12 +491,10 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
     case CmState::kReqReceived:
     case CmState::kRepSent:
     case CmState::kRepReceived:
-      close(*connection);
-      return tell_user(*connection, CmEventKind::kRejected, at.mad.body);
-    case CmState::kEstablished:  // the peer never got our RTU, or no longer knows the connection
+    case CmState::kEstablished:  // the peer's program rejected it before our RTU came
     case CmState::kDreqSent:
       close(*connection);
-      return tell_user(*connection, CmEventKind::kDisconnected, at.mad.body);
+      return tell_user(*connection, CmEventKind::kRejected, at.mad.body);
     case CmState::kDreqReceived:
     case CmState::kTimewait:
     case CmState::kSidrReqSent:
@@ -551,7 +562,7 @@ void ConnectionManager::expire(Instant now, Connection& connection) noexcept {
   const CmBody nothing;
   if (connection.state == CmState::kTimewait) {
     close(connection);
-    if (!connection.datagrams) return tell_user(connection, CmEventKind::kTimewaitExit, nothing);
+    if (connection.parted) return tell_user(connection, CmEventKind::kTimewaitExit, nothing);
     if (connection.user == nullptr) forget(connection);
     return;
   }

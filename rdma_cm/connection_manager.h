@@ -73,6 +73,7 @@ class ConnectionManager {
 
   Connection* make(Lid peer) noexcept;
   void forget(Connection& connection) noexcept;
+  [[nodiscard]] bool turned_away(RequestAnswer answer) noexcept;
   void set_timer(Connection& connection, Instant at) noexcept;
   void enter(Connection& connection, CmState state) noexcept;
   void watch(Connection& connection, bool wanted) noexcept;

@@ -102,7 +102,7 @@ int Endnode::bind(CmId& id, const IpAddress& address) noexcept {
     ids_.release_port(id);
     id.source = {};
   }
-  return taken;
+  return taken == EADDRINUSE && address.is_any() ? EADDRNOTAVAIL : taken;
 }
 
 int Endnode::listen(CmId& id, uint32_t backlog) noexcept {
@@ -244,7 +244,11 @@ bool Endnode::serves(const CmId& listener, const Connection& connection, const I
   return request.service == (listener.qp_type == IBV_QPT_UC ? kCmServiceUc : kCmServiceRc);
 }
 
-CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request) noexcept {
+CmId* Endnode::listener_of(const Connection& connection, const IpRequest& request,
+                           RequestAnswer& why_not) noexcept {
+  const CmId* const at_port = ids_.at_port(request.port_space, request.to.port);
+  const bool listens = at_port != nullptr && at_port->state == IdState::kListening;
+  why_not = listens ? RequestAnswer::kRefused : RequestAnswer::kNoListener;
   if (!may_come_from(request.from, connection)) {
     manager_.counters().add(CmCounter::kFalseSource);
     node_.explain({.address = request.to,
@@ -256,6 +260,7 @@ CmId* Endnode::listener_of(const Connection& connection, const IpRequest& reques
   CmId* listener = ids_.listener(request.port_space, request.to);
   const bool served = listener != nullptr && serves(*listener, connection, request);
   if (served && listener->backlog != 0) return listener;
+  if (served) why_not = RequestAnswer::kLater;
   CmFailure failure = why_no_listener(request, listener, served);
   failure.address = request.to;
   failure.peer = connection.peer;
@@ -304,23 +309,26 @@ CmId* Endnode::adopt(CmId& listener, Connection& connection, const IpRequest& re
   return id;
 }
 
-/// Queues the event for the listener's program. Without memory: false, and the identifier is destroyed.
-bool Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
+/// Queues the event for the listener's program. Without memory the identifier is destroyed, and the peer asks
+/// again later.
+RequestAnswer Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
   event.content.uid = listener.uid;
-  if (push(event)) return true;
+  if (push(event)) return RequestAnswer::kTaken;
   ++listener.backlog;
   id.connection->user = nullptr;
   static_cast<void>(ids_.destroy(id));
-  return false;
+  return RequestAnswer::kLater;
 }
 
-bool Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
+RequestAnswer Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
   IpRequest request;
-  if (!read_request(req.service_id, req.private_data, request)) return false;
+  if (!read_request(req.service_id, req.private_data, request)) return RequestAnswer::kNoListener;
   request.service = req.service;
-  CmId* listener = listener_of(connection, request);
-  CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
-  if (id == nullptr) return false;
+  RequestAnswer why_not{};
+  CmId* listener = listener_of(connection, request, why_not);
+  if (listener == nullptr) return why_not;
+  CmId* id = adopt(*listener, connection, request);
+  if (id == nullptr) return RequestAnswer::kLater;
   id->peer_gid = req.path.local_gid;
   id->peer_offer = {.service_id = req.service_id, .qpn = req.qpn, .psn = req.psn, .path_mtu = req.path_mtu};
   id->retry_count = req.retry_count;
@@ -333,12 +341,14 @@ bool Endnode::on_request(Connection& connection, const CmReq& req) noexcept {
   return announce(*listener, *id, event);
 }
 
-bool Endnode::on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept {
+RequestAnswer Endnode::on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept {
   IpRequest request;
-  if (!read_request(req.service_id, req.private_data, request)) return false;
-  CmId* listener = listener_of(connection, request);
-  CmId* id = listener != nullptr ? adopt(*listener, connection, request) : nullptr;
-  if (id == nullptr) return false;
+  if (!read_request(req.service_id, req.private_data, request)) return RequestAnswer::kNoListener;
+  RequestAnswer why_not{};
+  CmId* listener = listener_of(connection, request, why_not);
+  if (listener == nullptr) return why_not;
+  CmId* id = adopt(*listener, connection, request);
+  if (id == nullptr) return RequestAnswer::kLater;
   id->peer_offer = {.service_id = req.service_id};
   QueuedEvent event{.id = listener, .request = id, .content = make_event(*id, CmEvent::kConnectRequest)};
   set_private(event.content, *id, std::span(req.private_data).subspan(kIpCmBytes));

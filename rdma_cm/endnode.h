@@ -92,8 +92,8 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
 
   // ---- CmUser, AddressUser, PeerUser --------------------
   [[nodiscard]] uint64_t transaction_of(CmAttribute request, uint32_t local_id) noexcept override;
-  [[nodiscard]] bool on_request(Connection& connection, const CmReq& req) noexcept override;
-  [[nodiscard]] bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override;
+  [[nodiscard]] RequestAnswer on_request(Connection& connection, const CmReq& req) noexcept override;
+  [[nodiscard]] RequestAnswer on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override;
   void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override;
   [[nodiscard]] bool on_watch(Lid peer, bool wanted) noexcept override;
   void on_dead_qp(uint32_t qpn) noexcept override { node_.fail_qp(qpn); }
@@ -134,12 +134,13 @@ class Endnode final : public CmUser, public AddressUser, public PeerUser {
                                    const IpRequest& request) noexcept;
   [[nodiscard]] static bool read_request(uint64_t service_id, std::span<const std::byte> private_data,
                                          IpRequest& out) noexcept;
-  /// The listener for a request. Null when there is none or its backlog is full; that is logged.
-  [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request) noexcept;
+  /// The listener for a request. Null when it is not taken: `why_not` says why, and it is logged.
+  [[nodiscard]] CmId* listener_of(const Connection& connection, const IpRequest& request,
+                                  RequestAnswer& why_not) noexcept;
   [[nodiscard]] CmFailure why_no_listener(const IpRequest& request, const CmId* listener,
                                           bool served) const noexcept;
   [[nodiscard]] CmId* adopt(CmId& listener, Connection& connection, const IpRequest& request) noexcept;
-  [[nodiscard]] bool announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
+  [[nodiscard]] RequestAnswer announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept;
 
   NodeView& node_;
   RandomSource& random_;

@@ -105,19 +105,29 @@ void IdTable::leave(CmId& id, Membership& group) noexcept {
 
 // ---- ports --------------------
 
-bool IdTable::taken(const CmId& id, const IpAddress& address) const noexcept {
+/// Whether an identifier at this address has its own family only: by default one of IPv4, as in the kernel.
+bool IdTable::has_own_family_only(const CmId& id, const IpAddress& address) noexcept {
+  return id.family_option.value_or(address.family == 4);
+}
+
+/// 0, or why another identifier does not allow the address, as the kernel's cma_check_port() says it.
+int IdTable::conflict(const CmId& id, const IpAddress& address) const noexcept {
   const auto [first, last] = ports_.equal_range(port_key(id.port_space, address.port));
-  return std::any_of(first, last, [&](const auto& entry) {
-    const CmId& other = *entry.second;
-    if (other.source.family != address.family || (id.reuse_address && other.reuse_address)) return false;
-    return other.source.is_any() || address.is_any() || other.source.same_ip(address);
-  });
+  for (auto at = first; at != last; ++at) {
+    const CmId& other = *at->second;
+    if (id.reuse_address && other.reuse_address) continue;
+    const bool of_family = other.source.family == address.family;
+    if (!of_family && has_own_family_only(id, address) && has_own_family_only(other, other.source)) continue;
+    if (other.source.is_any() || address.is_any()) return EADDRNOTAVAIL;
+    if (other.source.same_ip(address)) return EADDRINUSE;
+  }
+  return 0;
 }
 
 uint16_t IdTable::free_port(const CmId& id, IpAddress address) noexcept {
   for (int i = 0; i < kFreePortTries; ++i) {
     address.port = static_cast<uint16_t>(kFreePortFirst + random_.below(kFreePorts));
-    if (!taken(id, address)) return address.port;
+    if (conflict(id, address) == 0) return address.port;
   }
   return 0;
 }
@@ -126,7 +136,7 @@ int IdTable::bind(CmId& id, const IpAddress& address) noexcept {
   IpAddress wanted = address;
   if (wanted.port == 0) wanted.port = free_port(id, address);
   if (wanted.port == 0) return EADDRNOTAVAIL;
-  if (taken(id, wanted)) return EADDRINUSE;
+  if (const int error = conflict(id, wanted); error != 0) return error;
   if (!with_memory([&] { ports_.emplace(port_key(id.port_space, wanted.port), &id); })) return ENOMEM;
   id.source = wanted;
   return 0;
@@ -146,7 +156,7 @@ CmId* IdTable::listener(uint16_t port_space, const IpAddress& address) noexcept 
     if (id.state != IdState::kListening) continue;
     if (id.source.same_ip(address)) return &id;
     const bool of_family = id.source.family == address.family;
-    if (id.source.is_any() && (of_family || (id.source.family == 6 && !id.own_family_only && any == nullptr)))
+    if (id.source.is_any() && (of_family || (!has_own_family_only(id, id.source) && any == nullptr)))
       any = &id;
   }
   return any;

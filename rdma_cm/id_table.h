@@ -62,7 +62,8 @@ class IdTable {
  private:
   static void enter(CmId& id, CmFile& file) noexcept;
   static void leave_file(CmId& id) noexcept;
-  [[nodiscard]] bool taken(const CmId& id, const IpAddress& address) const noexcept;
+  [[nodiscard]] static bool has_own_family_only(const CmId& id, const IpAddress& address) noexcept;
+  [[nodiscard]] int conflict(const CmId& id, const IpAddress& address) const noexcept;
   [[nodiscard]] uint16_t free_port(const CmId& id, IpAddress address) noexcept;
   /// Drops the identifier's events that `drop` selects. Without a waiting event the cost is constant.
   template <class Predicate>

@@ -157,7 +157,7 @@ TEST_F(CommandsExplained, a_listener_takes_requests_for_its_own_type_of_queue_pa
     EXPECT_EQ(b.explained.back().turned_away, TurnedAway::kOtherQpType);
     const rdma_ucm_event_resp refused = a.event();
     EXPECT_EQ(refused.event, number(one.asks == IBV_QPT_UD ? CmEvent::kUnreachable : CmEvent::kRejected));
-    EXPECT_EQ(refused.status, one.asks == IBV_QPT_UD ? uint32_t{kSidrNoService} : kRejectInvalidService);
+    EXPECT_EQ(refused.status, one.asks == IBV_QPT_UD ? uint32_t{kSidrRefused} : kRejectConsumer);
   }
 }
 

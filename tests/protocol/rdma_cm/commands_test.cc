@@ -229,11 +229,12 @@ TEST_F(CommandsTest, ports_are_held_by_one) {
   const uint32_t second = a.create(2);
   const IpAddress any{.family = 4, .port = 4000};
   ASSERT_EQ(a.bind(first, any), 0);
-  EXPECT_EQ(a.bind(second, any), EADDRINUSE);
-  EXPECT_EQ(a.bind(second, make_ipv4(0x0A000001, 4000)), EADDRINUSE);
+  EXPECT_EQ(a.bind(second, any), EADDRNOTAVAIL);
+  EXPECT_EQ(a.bind(second, make_ipv4(0x0A000001, 4000)), EADDRNOTAVAIL);
   EXPECT_EQ(a.bind(second, make_ipv4(0x08080808, 4001)), EADDRNOTAVAIL);
-  EXPECT_EQ(a.bind(second, {.family = 6, .port = 4000}), 0) << "families have ports of their own";
-  EXPECT_EQ(a.bind(a.create(3, RDMA_PS_UDP), any), 0) << "as have port spaces";
+  EXPECT_EQ(a.bind(second, {.family = 6, .port = 4000}), EADDRNOTAVAIL) << "which has both families";
+  EXPECT_EQ(a.bind(second, {.family = 6, .port = 4002}), 0);
+  EXPECT_EQ(a.bind(a.create(3, RDMA_PS_UDP), any), 0) << "port spaces have ports of their own";
   EXPECT_EQ(a.bind(first, any), EINVAL) << "bound already";
   a.destroy(first);
   EXPECT_EQ(a.bind(a.create(4), any), 0);
@@ -247,7 +248,8 @@ TEST_F(CommandsTest, ports_are_held_by_one) {
   EXPECT_FALSE(ports.contains(0));
 }
 
-TEST_F(CommandsTest, a_full_backlog_rejects) {
+/// As with the kernel: the peer's connection manager repeats the request until there is room.
+TEST_F(CommandsTest, a_request_beyond_the_backlog_waits_at_its_sender) {
   listener = b.create(0xB0);
   ASSERT_EQ(b.bind(listener, {.family = 4, .port = 5000}), 0);
   ASSERT_EQ(b.listen(listener, 1), 0);
@@ -261,14 +263,13 @@ TEST_F(CommandsTest, a_full_backlog_rejects) {
     ASSERT_EQ(a.connect(id, 0x111), 0);
     network.run(10ms);
   }
-  rdma_ucm_event_resp event;
-  do {
-    event = a.event();
-  } while (event.event < number(CmEvent::kConnectRequest));
-  EXPECT_EQ(event.event, number(CmEvent::kRejected));
-  EXPECT_EQ(event.uid, 2U);
+  EXPECT_GE(b.endnode.manager().counters().get(CmCounter::kFull), 1U);
   EXPECT_EQ(b.event().event, number(CmEvent::kConnectRequest));
   EXPECT_EQ(b.event().event, ~0U);
+  network.run(1s);
+  EXPECT_EQ(b.event().event, number(CmEvent::kConnectRequest)) << "the second request, again";
+  for (auto event = a.event(); event.event != ~0U; event = a.event())
+    EXPECT_NE(event.event, number(CmEvent::kRejected));
 }
 
 TEST_F(CommandsTest, a_listener_that_ends_rejects_what_waits) {
@@ -345,6 +346,55 @@ TEST_F(CommandsTest, data_may_come_before_the_last_word) {
   EXPECT_EQ(b.event().event, ~0U) << "established once";
 }
 
+/// The codes are those of the kernel's ib_cm_notify().
+TEST_F(CommandsTest, what_a_program_reports_must_fit_the_connection) {
+  const auto notify = [&](uint32_t id, ibv_event_type event) {
+    return a.command(RDMA_USER_CM_CMD_NOTIFY,
+                     rdma_ucm_notify{.id = id, .event = static_cast<uint32_t>(event)});
+  };
+  prepare();
+  EXPECT_EQ(notify(client, IBV_EVENT_COMM_EST), EINVAL) << "no connection";
+  ASSERT_EQ(a.connect(client, 0x111), 0);
+  EXPECT_EQ(notify(client, IBV_EVENT_COMM_EST), EINVAL) << "not accepted yet";
+  EXPECT_EQ(notify(client, IBV_EVENT_PATH_MIG), EINVAL);
+  network.run(10ms);
+  server = b.event().id;
+  ASSERT_EQ(b.accept(server, 0xB1, Node::param(0x222)), 0);
+  network.run(10ms);
+  ASSERT_EQ(a.accept(client, 0, {}), 0);
+  EXPECT_EQ(notify(client, IBV_EVENT_COMM_EST), EISCONN);
+  EXPECT_EQ(notify(client, IBV_EVENT_PATH_MIG), 0);
+  EXPECT_EQ(notify(client, IBV_EVENT_SQ_DRAINED), EINVAL) << "none of its events";
+}
+
+/// The accepting program rejects after all, before the last word of the other side comes.
+TEST_F(CommandsTest, a_rejection_may_come_after_the_connection_was_established) {
+  prepare();
+  ASSERT_EQ(a.connect(client, 0x111), 0);
+  network.run(10ms);
+  server = b.event().id;
+  ASSERT_EQ(b.accept(server, 0xB1, Node::param(0x222)), 0);
+  network.run(10ms);
+  network.lose_next = {CmAttribute::kRtu};
+  ASSERT_EQ(a.accept(client, 0, {}), 0);
+  ASSERT_EQ(b.reject(server, "no"), 0);
+  network.run(10s);
+  ASSERT_EQ(a.event().event, number(CmEvent::kConnectResponse));
+  const rdma_ucm_event_resp event = a.event();
+  EXPECT_EQ(event.event, number(CmEvent::kRejected));
+  EXPECT_EQ(event.status, uint32_t{kRejectConsumer});
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(event.param.conn.private_data), 2), "no");
+  EXPECT_EQ(a.event().event, ~0U) << "no TIMEWAIT_EXIT without DISCONNECTED";
+  EXPECT_EQ(b.event().event, ~0U);
+}
+
+TEST_F(CommandsTest, an_identifier_of_one_family_resolves_no_address_of_the_other) {
+  client = a.create(0xA0);
+  ASSERT_EQ(a.bind(client, {.family = 4, .port = 4000}), 0);
+  EXPECT_EQ(a.resolve(client, b.own(6)), EINVAL);
+  EXPECT_EQ(a.resolve(client, b.own(4)), 0);
+}
+
 TEST_F(CommandsTest, datagram_services) {
   prepare(RDMA_PS_UDP);
   const ib_uverbs_qp_attr attr = a.qp_attr(client, IBV_QPS_INIT);
@@ -395,7 +445,7 @@ TEST_F(CommandsTest, multicast) {
   EXPECT_EQ(event.param.ud.qp_num, 0xFFFFFFU);
   EXPECT_EQ(event.param.ud.ah_attr.is_global, 1);
   EXPECT_TRUE(is_multicast(Lid(event.param.ud.ah_attr.dlid)));
-  const std::array<uint8_t, 16> gid{0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 1, 0, 0, 0, 0, 0x0F, 1, 2, 3};
+  const std::array<uint8_t, 16> gid{0xFF, 0x12, 0x40, 0x01, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0x0F, 1, 2, 3};
   EXPECT_TRUE(std::equal(gid.begin(), gid.end(), event.param.ud.ah_attr.grh.dgid));
   rdma_ucm_destroy_id_resp gone{};
   rdma_ucm_destroy_id leave{};

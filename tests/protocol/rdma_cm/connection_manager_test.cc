@@ -46,20 +46,20 @@ struct ManagerNode final : test::MadNode, CmUser {
   uint64_t transaction_of(CmAttribute /*request*/, uint32_t /*local_id*/) noexcept override {
     return random.next();
   }
-  bool on_request(Connection& connection, const CmReq& req) noexcept override {
+  RequestAnswer on_request(Connection& connection, const CmReq& req) noexcept override {
     return take(connection, req);
   }
-  bool on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override {
+  RequestAnswer on_sidr_request(Connection& connection, const CmSidrReq& req) noexcept override {
     return take(connection, req);
   }
-  bool take(Connection& connection, const CmBody& request) {
-    if (!listens) return false;
+  RequestAnswer take(Connection& connection, const CmBody& request) {
+    if (!listens) return RequestAnswer::kNoListener;
     connection.user = this;
     passive = &connection;
     last = request;
     ++requests;
     asked.push_back(&connection);
-    return true;
+    return RequestAnswer::kTaken;
   }
   void on_event(Connection& connection, CmEventKind kind, const CmBody& message) noexcept override {
     events.push_back(kind);

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 namespace weft::rdma_cm {
@@ -17,11 +18,11 @@ constexpr IpAddress kAny6{.family = 6, .port = 80};
 
 class Identifiers : public ::testing::Test {
  protected:
-  CmId& make(const IpAddress& address = {}, bool own_family_only = false) {
+  CmId& make(const IpAddress& address = {}, std::optional<bool> family_option = {}) {
     CmId* id = table.create(file, kSpace, IBV_QPT_RC);
     EXPECT_NE(id, nullptr);
     if (address.family == 0) return *id;
-    id->own_family_only = own_family_only;
+    id->family_option = family_option;
     EXPECT_EQ(table.bind(*id, address), 0);
     id->state = IdState::kListening;
     return *id;
@@ -53,25 +54,43 @@ class Identifiers : public ::testing::Test {
   CmFile other{.descriptor = hca::EventFd::create()};
 };
 
-TEST_F(Identifiers, a_listener_of_every_ipv6_address_has_the_ipv4_ones_unless_it_wants_its_own_family_only) {
+/// By default a listener of IPv4 has its own family only, and one of IPv6 both, as in the kernel.
+TEST_F(Identifiers, a_listener_of_every_address_has_both_families_unless_it_wants_its_own_only) {
   const IpAddress v4 = make_ipv4(0x0A000001, 80);
   const IpAddress v6 = [] {
     IpAddress out = loopback(6);
     out.port = 80;
     return out;
   }();
-  CmId& both = make(kAny6);
-  EXPECT_EQ(table.listener(kSpace, v4), &both);
-  EXPECT_EQ(table.listener(kSpace, v6), &both);
-  CmId& four = make(kAny4);
+  struct Case {
+    const IpAddress& at;
+    std::optional<bool> option;
+    bool has4, has6;
+  };
+  for (const auto& [at, option, has4, has6] :
+       {Case{kAny4, {}, true, false}, Case{kAny4, false, true, true}, Case{kAny4, true, true, false},
+        Case{kAny6, {}, true, true}, Case{kAny6, false, true, true}, Case{kAny6, true, false, true}}) {
+    CmId& id = make(at, option);
+    EXPECT_EQ(table.listener(kSpace, v4), has4 ? &id : nullptr);
+    EXPECT_EQ(table.listener(kSpace, v6), has6 ? &id : nullptr);
+    static_cast<void>(table.destroy(id));
+  }
+  for (const bool six_first : {true, false}) {
+    CmId& first = make(six_first ? kAny6 : kAny4, true);
+    CmId& second = make(six_first ? kAny4 : kAny6, true);
+    EXPECT_EQ(table.listener(kSpace, six_first ? v6 : v4), &first);
+    EXPECT_EQ(table.listener(kSpace, six_first ? v4 : v6), &second);
+    static_cast<void>(table.destroy(first));
+    static_cast<void>(table.destroy(second));
+  }
+  CmId& six = make();
+  CmId& four = make();
+  for (CmId* id : {&six, &four}) {
+    id->reuse_address = true;
+    ASSERT_EQ(table.bind(*id, id == &six ? kAny6 : kAny4), 0);
+    id->state = IdState::kListening;
+  }
   EXPECT_EQ(table.listener(kSpace, v4), &four) << "of its own family";
-  static_cast<void>(table.destroy(both));
-  CmId& later = make(kAny6);
-  EXPECT_EQ(table.listener(kSpace, v4), &four) << "whichever came first";
-  static_cast<void>(table.destroy(later));
-  static_cast<void>(table.destroy(four));
-  CmId& six = make(kAny6, true);
-  EXPECT_EQ(table.listener(kSpace, v4), nullptr);
   EXPECT_EQ(table.listener(kSpace, v6), &six);
 }
 
@@ -89,7 +108,7 @@ TEST_F(Identifiers, a_listener_at_the_address_comes_before_that_of_every_address
 TEST_F(Identifiers, a_port_is_free_for_a_second_life) {
   CmId& first = make(kAny4);
   CmId& second = make();
-  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE);
+  EXPECT_EQ(table.bind(second, kAny4), EADDRNOTAVAIL);
   EXPECT_TRUE(table.is_bound(kSpace, kAny4));
   static_cast<void>(table.destroy(first));
   EXPECT_FALSE(table.is_bound(kSpace, kAny4));
@@ -101,10 +120,10 @@ TEST_F(Identifiers, a_port_is_shared_by_those_that_want_it) {
   CmId& second = make();
   first.reuse_address = true;
   ASSERT_EQ(table.bind(first, kAny4), 0);
-  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE) << "the second one does not";
+  EXPECT_EQ(table.bind(second, kAny4), EADDRNOTAVAIL) << "the second one does not";
   first.reuse_address = false;
   second.reuse_address = true;
-  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE) << "the first one does not";
+  EXPECT_EQ(table.bind(second, kAny4), EADDRNOTAVAIL) << "the first one does not";
   first.reuse_address = true;
   EXPECT_EQ(table.bind(second, kAny4), 0);
 }
@@ -121,9 +140,11 @@ TEST_F(Identifiers, of_several_at_a_port_the_one_that_listens_is_named) {
 TEST_F(Identifiers, a_port_that_one_address_has_is_not_free_for_every_address) {
   static_cast<void>(make(make_ipv4(0x0A000001, 80)));
   CmId& second = make();
-  EXPECT_EQ(table.bind(second, kAny4), EADDRINUSE);
+  EXPECT_EQ(table.bind(second, kAny4), EADDRNOTAVAIL);
   EXPECT_EQ(table.bind(second, make_ipv4(0x0A000001, 80)), EADDRINUSE);
-  EXPECT_EQ(table.bind(second, kAny6), 0) << "of the other family";
+  EXPECT_EQ(table.bind(second, kAny6), EADDRNOTAVAIL) << "which has the addresses of both families";
+  second.family_option = true;
+  EXPECT_EQ(table.bind(second, kAny6), 0) << "which has its own family alone now";
 }
 
 /// Two events in one turn: the descriptor is readable exactly as long as one of them waits.
