@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <vector>
@@ -83,15 +84,17 @@ TEST_F(Identifiers, a_listener_of_every_address_has_both_families_unless_it_want
     static_cast<void>(table.destroy(first));
     static_cast<void>(table.destroy(second));
   }
-  CmId& six = make();
-  CmId& four = make();
-  for (CmId* id : {&six, &four}) {
-    id->reuse_address = true;
-    ASSERT_EQ(table.bind(*id, id == &six ? kAny6 : kAny4), 0);
-    id->state = IdState::kListening;
+  for (const bool six_first : {true, false}) {
+    std::array<CmId*, 2> ids{&make(), &make()};
+    for (CmId* id : ids) {
+      id->reuse_address = true;
+      ASSERT_EQ(table.bind(*id, (id == ids[0]) == six_first ? kAny6 : kAny4), 0);
+      id->state = IdState::kListening;
+    }
+    EXPECT_EQ(table.listener(kSpace, v4), ids[six_first ? 1 : 0]) << "of its own family";
+    EXPECT_EQ(table.listener(kSpace, v6), ids[six_first ? 0 : 1]);
+    for (CmId* id : ids) static_cast<void>(table.destroy(*id));
   }
-  EXPECT_EQ(table.listener(kSpace, v4), &four) << "of its own family";
-  EXPECT_EQ(table.listener(kSpace, v6), &six);
 }
 
 TEST_F(Identifiers, a_listener_at_the_address_comes_before_that_of_every_address) {
