@@ -35,6 +35,7 @@ class ScriptCarrier final : public fabric::Carrier {
   uint64_t retired = 0;
   uint64_t released = 0;
   bool can_reread = false;
+  bool keeps = false;    // loses no flit
   Instant due = kNever;  // when it wants to be polled
   Instant polled_at{};
   fabric::CarrierState condition = fabric::CarrierState::kUp;  // what poll() finds
@@ -50,6 +51,7 @@ class ScriptCarrier final : public fabric::Carrier {
     for (auto& flit : filled_) sent_.push_back(std::move(flit));
     filled_.clear();
   }
+  bool keeps_all() const noexcept override { return keeps; }
   uint32_t publish_every() const noexcept override { return 8; }
   void retire(uint64_t before) noexcept override { retired = before; }
   void resend(uint64_t from) noexcept override { resent_from = from; }

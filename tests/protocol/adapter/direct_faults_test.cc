@@ -370,5 +370,19 @@ TEST(WindowFaultRules, a_fault_that_lasts_ends_at_its_end) {
   EXPECT_EQ(faults.next_change(begun + 10ms), kNever);
 }
 
+TEST(WindowFaultRules, a_flap_names_each_of_its_turns_and_its_end) {
+  WindowFaults faults;
+  const Instant begun(1s);
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFlap, .lasts = 35ms, .up = 10ms, .down = 10ms}, begun).ok());
+  for (const Duration turn : {0ms, 10ms, 20ms}) {
+    EXPECT_EQ(faults.next_change(begun + turn), begun + turn + 10ms);
+    EXPECT_EQ(faults.cuts(begun + turn), turn == 10ms);
+  }
+  EXPECT_EQ(faults.next_change(begun + 30ms), begun + 35ms) << "in the middle of a turn";
+  EXPECT_TRUE(faults.cuts(begun + 35ms - 1ns));
+  EXPECT_FALSE(faults.cuts(begun + 35ms));
+  EXPECT_EQ(faults.next_change(begun + 35ms), kNever);
+}
+
 }  // namespace
 }  // namespace weft::test

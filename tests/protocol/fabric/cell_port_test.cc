@@ -94,6 +94,23 @@ constexpr std::array kBroken{
 };
 static_assert(names_every_reason(kBroken, CellPortCounter::kPoisoned, CellPortCounter::kCount));
 
+/// The first eight cells of a lane have credit. The ninth is cut into flits when more comes.
+TEST(CellPortDrops, a_cell_that_had_not_left_whole_counts_for_its_lane) {
+  Port at;
+  for (const VirtualLane vl : {VirtualLane(0), VirtualLane(1)}) {
+    const std::vector<std::byte> cell = make_cell({.vl = vl, .payload_bytes = 8});
+    const auto bytes = static_cast<uint32_t>(cell.size());
+    int sent = 0;
+    for (; std::byte* const to = at.port.claim(vl, bytes); ++sent) {
+      std::copy(cell.begin(), cell.end(), to);
+      at.port.commit(vl, bytes, cell_crc(cell));
+    }
+    EXPECT_EQ(sent, 9);
+  }
+  at.restart();
+  EXPECT_EQ(at.port.counters().get(CellPortCounter::kUnfinishedAtReset), 2U);
+}
+
 TEST(CellPortDrops, each_reason_has_its_own_counter) {
   for (const Broken& one : kBroken) {
     const std::string_view name = CounterSet<CellPortCounter>::label(one.reason);

@@ -96,6 +96,81 @@ TEST(LinkHello, what_came_with_version_2_is_refused_before_it) {
   EXPECT_EQ(decode_link_hello(bytes_of(encode_link_hello(welcome)), welcome), LinkHelloError::kReserved);
 }
 
+LinkHelloError judge(const LinkHello& hello) {
+  LinkHello out;
+  return decode_link_hello(bytes_of(encode_link_hello(hello)), out);
+}
+
+/// A message that names `value` in one of its fields.
+template <class Field>
+LinkHelloError judge_with(Field LinkHello::*field, uint32_t value) {
+  LinkHello hello = make_hello(LinkConfig{}, 1);
+  hello.*field = Field(static_cast<decltype(Field{} + 0)>(value));
+  return judge(hello);
+}
+
+TEST(LinkHello, each_bound_of_a_field_is_the_last_good_value) {
+  const auto lanes = [](uint32_t value) { return judge_with(&LinkHello::lanes, value); };
+  const auto credits = [](uint32_t value) { return judge_with(&LinkHello::credits_per_lane, value); };
+  const auto cell = [](uint32_t value) { return judge_with(&LinkHello::cell_payload_bytes, value); };
+  const auto flit = [](uint32_t value) { return judge_with(&LinkHello::flit_payload_bytes, value); };
+  const auto lid = [](uint32_t value) {
+    LinkHello hello = make_hello(LinkConfig{}, 1);
+    hello.lid = Lid(static_cast<uint16_t>(value));
+    return judge(hello);
+  };
+  const auto expect = [](const char* field, const auto& judged, uint32_t least, uint32_t most) {
+    EXPECT_EQ(judged(least), LinkHelloError::kNone) << field;
+    EXPECT_EQ(judged(most), LinkHelloError::kNone) << field;
+    if (least != 0) {
+      EXPECT_EQ(judged(least - 1), LinkHelloError::kRange) << field;
+    }
+    EXPECT_EQ(judged(most + 1), LinkHelloError::kRange) << field;
+  };
+  expect("lanes", lanes, 1, 15);
+  expect("credits", credits, 1, 32767);
+  expect("cell payload", cell, kCellPayloadBytesMin, kCellPayloadBytesMax);
+  expect("flit payload", flit, kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesMax));
+  expect("LID", lid, 0, kLidMax);
+}
+
+TEST(LinkHello, a_welcome_names_one_version_and_a_refusal_its_reason) {
+  LinkHello hello = make_hello(LinkConfig{}, 1);
+  hello.version_min = 1;
+  hello.version_max = 2;
+  EXPECT_EQ(judge(hello), LinkHelloError::kNone);
+  hello.kind = LinkMessageKind::kWelcome;
+  EXPECT_EQ(judge(hello), LinkHelloError::kVersion);
+  hello.version_max = 1;
+  EXPECT_EQ(judge(hello), LinkHelloError::kNone);
+  hello.kind = LinkMessageKind::kRefuse;
+  EXPECT_EQ(judge(hello), LinkHelloError::kRange) << "a refusal without a reason";
+  hello.refusal = LinkRefusal::kNoLid;
+  EXPECT_EQ(judge(hello), LinkHelloError::kNone);
+  hello.lanes = 0;
+  EXPECT_EQ(judge(hello), LinkHelloError::kNone) << "a refusal offers nothing";
+  hello.refusal = LinkRefusal::kCount;
+  EXPECT_EQ(judge(hello), LinkHelloError::kRange) << "a reason of a later version";
+}
+
+TEST(LinkConfiguration, each_bound_of_a_setting_is_the_last_good_value) {
+  const auto expect = [](uint32_t LinkConfig::*setting, uint32_t least, uint32_t most) {
+    const auto good = [setting](uint32_t value) {
+      LinkConfig config;
+      config.*setting = value;
+      return check_link_config(config).ok();
+    };
+    EXPECT_FALSE(good(least - 1)) << least;
+    EXPECT_TRUE(good(least)) << least;
+    EXPECT_TRUE(good(most)) << most;
+    EXPECT_FALSE(good(most + 1)) << most;
+  };
+  expect(&LinkConfig::lanes, 1, kDataLanesMax);
+  expect(&LinkConfig::credits_per_lane, 1, kCreditsPerLaneMax);
+  expect(&LinkConfig::cell_payload_bytes, kCellPayloadBytesMin, kCellPayloadBytesMax);
+  expect(&LinkConfig::flit_payload_bytes, kFlitPayloadBytesMin, cell_bytes_max(kCellPayloadBytesDefault));
+}
+
 class Negotiation : public ::testing::Test {
  protected:
   LinkRefusal answer() { return answer_hello(own, hello, {Lid(7), 3, SubnetId(1)}, welcome, params); }
@@ -187,6 +262,13 @@ TEST_F(Negotiation, a_welcome_beyond_the_offer_is_refused) {
   welcome.lanes = 5;
   EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCredits);
   welcome = good;
+  ++welcome.credits_per_lane;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCredits);
+  welcome = good;
+  welcome.version_min = welcome.version_max = kLinkVersionMax + 1;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion);
+  EXPECT_EQ(take_welcome(theirs, hello, joined), LinkRefusal::kVersion) << "a HELLO is no answer";
+  welcome = good;
   welcome.cell_payload_bytes = 512;
   EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kCellPayload);
   welcome = good;
@@ -207,6 +289,34 @@ TEST_F(Negotiation, an_endnode_that_has_a_name_is_not_given_another) {
   EXPECT_EQ(joined.local_guid, Guid(9));
   ++welcome.identity;
   EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNotOwner);
+}
+
+TEST_F(Negotiation, an_endnode_of_a_spare_port_must_be_given_a_guid_and_a_lid) {
+  theirs.any_port = true;
+  hello = make_hello(theirs, 1);
+  hello.guid = Guid(9);
+  ASSERT_EQ(answer(), LinkRefusal::kNone);
+  LinkParams joined;
+  ASSERT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kNone);
+  const LinkHello good = welcome;
+  welcome.identity = 0;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion);
+  welcome = good;
+  welcome.lid = kLidNone;
+  EXPECT_EQ(take_welcome(theirs, welcome, joined), LinkRefusal::kVersion);
+}
+
+/// An endnode that brings its identity has a name of its own, which no refusal takes away.
+TEST_F(Negotiation, an_endnode_that_brought_its_identity_keeps_its_guid_when_refused) {
+  theirs.any_port = true;
+  theirs.guid = Guid(9);
+  theirs.identity = 0x77;
+  JoiningEnd end(theirs);
+  LinkParams joined;
+  EXPECT_EQ(end.hello(1).identity, 0x77U);
+  EXPECT_EQ(end.take(make_refusal(own, 1, LinkRefusal::kNotOwner), joined), LinkRefusal::kNotOwner);
+  EXPECT_EQ(end.hello(2).guid, Guid(9));
+  EXPECT_EQ(end.hello(2).identity, 0x77U);
 }
 
 TEST_F(Negotiation, an_endnode_whose_identity_was_refused_claims_nothing_of_it) {

@@ -327,5 +327,22 @@ TEST(Acceptor, frames_of_a_host_are_behind_those_of_no_other) {
   EXPECT_NE(host.unit().front_frame(), nullptr);
 }
 
+/// The peer sends into receive work requests: it needs no place, and no element takes more than was agreed.
+TEST(AcceptorPools, without_rdma_are_one_for_frames_as_long_as_agreed) {
+  for (const TransferMode mode : {TransferMode::kSendReceive, TransferMode::kSendDataOnly}) {
+    ScriptedHost host(unit_config(), mode);
+    host.offer.frame_bytes_max = 1514;
+    ASSERT_TRUE(host.connect());
+    host.run();
+    ASSERT_EQ(host.pools.size(), 1U);
+    const PoolAdvert& advert = host.pools[0];
+    EXPECT_EQ(advert.pool, kPoolOfReceiveWqes);
+    EXPECT_EQ(advert.elements, 8U);
+    EXPECT_EQ(advert.element_bytes, 1514U);
+    EXPECT_EQ(advert.handle, Rkey());
+    EXPECT_EQ(advert.address, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace weft::session

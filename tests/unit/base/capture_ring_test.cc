@@ -67,6 +67,20 @@ TEST_F(CaptureRingTest, notes_cross_with_their_frames) {
   }
 }
 
+TEST_F(CaptureRingTest, a_second_reader_goes_on_where_the_first_one_stopped) {
+  Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
+  ASSERT_TRUE(writer.ok());
+  for (uint32_t port = 0; port < 3; ++port)
+    writer.value().write(port, FrameDirection::kIn, frame_of(100, port), {}, 1U << 20);
+  for (uint32_t port = 0; port < 3; ++port) {
+    Result<CaptureRing> reader = CaptureRing::open(path_);
+    ASSERT_TRUE(reader.ok());
+    CapturedFrame got;
+    ASSERT_EQ(reader.value().read(got), CaptureRing::ReadResult::kFrame);
+    EXPECT_EQ(got.port, port);
+  }
+}
+
 TEST_F(CaptureRingTest, long_frames_are_cut_and_full_rings_count) {
   Result<CaptureRing> writer = CaptureRing::create(path_, kCaptureRingBytesMin);
   Result<CaptureRing> reader = CaptureRing::open(path_);

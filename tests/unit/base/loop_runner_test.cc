@@ -58,6 +58,8 @@ TEST(LoopRunner, works_before_it_sleeps) {
   EXPECT_EQ(core.prepared, 1);
   EXPECT_EQ(core.finished, 1);
   EXPECT_EQ(loop.counters().get(LoopCounter::kSleeps), 1U);
+  EXPECT_EQ(loop.counters().get(LoopCounter::kTurns), 4U);
+  EXPECT_EQ(loop.counters().get(LoopCounter::kWorkingTurns), 3U);
 }
 
 TEST(LoopRunner, one_core_with_work_keeps_all_awake) {

@@ -21,13 +21,14 @@ TEST(Printable, what_could_steer_a_terminal_is_spelled_out) {
 }
 
 TEST(Printable, what_is_no_utf_8_is_spelled_out) {
-  for (const std::string& bad : {"\xff"s, "\x80"s, "\xc0\xaf"s, "\xe0\x80\x80"s, "\xed\xa0\x80"s,
-                                 "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xe2\x82"s, "\xc3"s}) {
+  for (const std::string& bad :
+       {"\xff"s, "\x80"s, "\xc0\xaf"s, "\xe0\x80\x80"s, "\xed\xa0\x80"s, "\xed\xb0\x80"s, "\xed\xbf\xbf"s,
+        "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xe2\x82"s, "\xc3"s}) {
     EXPECT_EQ(utf8_bytes(bad), 0U);
     EXPECT_EQ(printable(bad).substr(0, 2), "\\x");
   }
-  for (const std::string& good :
-       {"a"s, "\xc2\x80"s, "\xe0\xa0\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s})
+  for (const std::string& good : {"a"s, "\xc2\x80"s, "\xe0\xa0\x80"s, "\xed\x9f\xbf"s, "\xee\x80\x80"s,
+                                  "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s})
     EXPECT_EQ(utf8_bytes(good), good.size());
   EXPECT_EQ(utf8_bytes(""), 0U);
 }

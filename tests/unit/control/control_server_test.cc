@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <span>
 #include <string>
 #include <thread>
@@ -283,6 +285,22 @@ TEST_F(ControlServerTest, a_path_has_the_length_of_a_unix_socket_at_most) {
   const auto refused = ControlServer::open(longest + "n", handler_);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().text.find("Unix socket"), std::string::npos) << refused.error().text;
+}
+
+/// Any user may put a file or a link there if the directory is open to them.
+TEST_F(ControlServerTest, what_is_no_socket_is_not_asked) {
+  start();
+  ControlClient client;
+  ASSERT_TRUE(client.ask(path_, {}, 5s).ok());
+  const std::string link = dir_.path() + "/link.ctl";
+  ASSERT_EQ(symlink(path_.c_str(), link.c_str()), 0);
+  const std::string file = dir_.path() + "/file.ctl";
+  std::ofstream(file) << "no socket";
+  for (const std::string& other : {link, file}) {
+    const Result<ControlReply> answer = client.ask(other, {}, 5s);
+    ASSERT_FALSE(answer.ok());
+    EXPECT_NE(answer.error().text.find("no socket of this user"), std::string::npos) << answer.error().text;
+  }
 }
 
 TEST_F(ControlServerTest, nobody_there_is_told_within_the_timeout) {

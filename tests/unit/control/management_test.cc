@@ -314,6 +314,27 @@ TEST(Management, a_rule_of_an_unknown_kind_or_an_endless_time_is_refused) {
   EXPECT_EQ(decode_control_request(bytes).error().text, "no fault is called 'crop'");
 }
 
+/// One segment that fills the message: the number of segments less one, then the words of the segment.
+TEST(Management, a_frame_of_another_length_than_its_message_is_refused) {
+  const std::vector<std::byte> good = encode_control_request({});
+  ASSERT_TRUE(decode_control_request(good).ok());
+  const auto refused = [](const std::vector<std::byte>& bytes) {
+    const Result<ControlRequest> request = decode_control_request(bytes);
+    return !request.ok() && request.error().text == "control message: bad framing";
+  };
+  std::vector<std::byte> other = good;
+  other.resize(good.size() + 8);
+  EXPECT_TRUE(refused(other)) << "a word behind the segment";
+  other.resize(good.size() + 3);
+  EXPECT_TRUE(refused(other)) << "no whole words";
+  other.resize(good.size() - 8);
+  EXPECT_TRUE(refused(other)) << "a word is missing";
+  other = good;
+  other[0] = std::byte{1};
+  EXPECT_TRUE(refused(other)) << "two segments";
+  EXPECT_TRUE(refused({})) << "nothing";
+}
+
 TEST(Management, unknown_request_is_told_apart_from_a_broken_one) {
   std::vector<std::byte> bytes = encode_control_request({});
   // The union's tag is the u16 after the id in the root struct: segment table 8, root pointer 8, id 8.

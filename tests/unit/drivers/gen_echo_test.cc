@@ -7,6 +7,7 @@
 
 #include "base/net/checksum.h"
 #include "host_driver/gen_port.h"
+#include "host_driver/traffic_control.h"
 #include "iou_driver/echo_nic.h"
 
 namespace weft {
@@ -114,6 +115,21 @@ TEST_F(Abandoned, a_run_ends_when_its_lease_is_not_renewed) {
   run_for(1s, true);
   EXPECT_EQ(wire.gen.result().frames_sent, sent);
   EXPECT_TRUE(wire.gen.start(endless()).ok()) << "the next run";
+}
+
+/// `weft traffic` asks for its report several times a second.
+TEST_F(Abandoned, a_run_goes_on_while_its_client_asks_for_reports) {
+  host::TrafficControl traffic({&wire.gen});
+  control::TrafficRun run;
+  run.bulk_frames = 0;
+  run.bulk_duration_ms = 24 * 3600 * 1000;
+  ASSERT_TRUE(traffic.start(run).ok());
+  for (int i = 0; i < 10; ++i) {
+    run_for(1s, false);
+    ASSERT_TRUE(traffic.report().value().running) << i;
+  }
+  run_for(5100ms, false);
+  EXPECT_FALSE(traffic.report().value().running);
 }
 
 /// While nothing is sent, too: the loop sleeps by deadline().

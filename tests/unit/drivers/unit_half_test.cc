@@ -420,6 +420,20 @@ TEST(UnitHalf, a_session_that_is_back_in_time_keeps_the_carrier) {
   EXPECT_EQ(world.host().counters().get(host::HostCounter::kCarrierDown), 1U) << "before the first one";
 }
 
+/// The carrier's time runs from the loss of the session, whatever becomes of it afterwards.
+TEST(UnitHalf, giving_a_lost_session_up_does_not_prolong_the_carrier) {
+  DriverWorld world;
+  world.run_until_open();
+  world.nodes[world.units[0].node].paused = true;
+  while (world.session().state() == session::SessionState::kOpen) world.turn(1ms);
+  world.run_for(host::kCarrierGrace / 2);
+  EXPECT_TRUE(world.os().carrier_set);
+  world.session().close();
+  EXPECT_EQ(world.session().state(), session::SessionState::kIdle);
+  world.run_for(host::kCarrierGrace / 2 + 2ms);
+  EXPECT_FALSE(world.os().carrier_set);
+}
+
 TEST(UnitHalf, a_host_that_is_back_before_it_was_missed_takes_its_own_place) {
   DriverWorld world;
   world.run_until_open();

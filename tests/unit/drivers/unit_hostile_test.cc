@@ -215,6 +215,21 @@ TEST(UnitWait, for_frames_between_hosts_leaves_the_lan_its_turns) {
   EXPECT_GT(world.os(1).written.size(), 20'000U);
 }
 
+/// Such a frame waits in memory that the LAN uses too; the LAN has nothing for it.
+TEST(UnitWait, for_frames_between_hosts_needs_no_frames_of_the_lan) {
+  constexpr uint32_t kFrames = 40;
+  DriverWorld world(three_hosts(4));
+  world.run_until_open();
+  world.os(1).writes_allowed = 0;
+  for (uint32_t i = 0; i < kFrames; ++i) world.os(0).inject_raw(unfinished(host_mac(1), host_mac(0), false));
+  world.run();
+  EXPECT_FALSE(world.os(0).to_read.empty()) << "the others wait behind it";
+  world.os(1).writes_allowed = UINT64_MAX;
+  world.run_for(20ms, 10us);
+  EXPECT_EQ(world.os(1).written.size(), kFrames);
+  EXPECT_EQ(world.unit().counters().get(iou::UnitCounter::kSlowHostDrops), 0U);
+}
+
 /// A frame that the LAN object of EchoNic answers.
 std::vector<std::byte> arp_request(const MacAddress& from, const iou::EchoNicConfig& lan) {
   std::vector<std::byte> bytes(kVnetBytes);

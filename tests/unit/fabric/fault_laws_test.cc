@@ -377,6 +377,18 @@ TEST_F(FaultLaws, credits_that_were_kept_back_from_an_old_link_are_none_of_the_n
   EXPECT_EQ(fabric_.link(0, kNode).incarnation(), 2U);
 }
 
+/// Without the rate there is no reason to keep them back.
+TEST_F(FaultLaws, credits_that_were_kept_back_return_at_once_when_the_rate_ends) {
+  const uint32_t rate = set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(send(0, 1));
+  fabric_.run(25, 1ms);
+  const LinkEngine& sender = fabric_.link(0, kNode);
+  ASSERT_LT(sender.credits(VirtualLane(0)), sender.params().credits_per_lane);
+  ASSERT_TRUE(faults().remove(rate));
+  fabric_.run(10, 50us);
+  EXPECT_EQ(sender.credits(VirtualLane(0)), sender.params().credits_per_lane);
+}
+
 TEST_F(FaultLaws, the_lanes_of_a_slow_link_share_it_and_management_goes_first) {
   set({.kind = FaultKind::kRate, .port = 2, .cells_per_second = 1000});
   const auto by_lane = [this](uint8_t lane) {
@@ -494,6 +506,22 @@ TEST_F(FaultLawsInFlits, a_half_cell_that_becomes_whole_goes_when_it_is_due) {
   for (size_t flit = 1; flit * 96 < cell.size(); ++flit) send_flit(fabric_.link(0, kNode), cell, flit);
   fabric_.link(0, kNode).flush(fabric_.clock.now());
   fabric_.run(10);
+  EXPECT_EQ(fabric_.received[1].size(), 1U);
+  EXPECT_EQ(faults().held(), 0U);
+}
+
+/// The rest of a held cell comes when its output has a new link: the switch has lost nothing of the cell.
+TEST_F(FaultLawsInFlits, a_half_cell_that_is_held_goes_over_the_next_link_of_its_output) {
+  set({.kind = FaultKind::kDelay, .port = 2, .delay_min = 1ms, .delay_max = 1ms});
+  const auto cell = make_cell({.dlid = Lid(2), .slid = Lid(1), .number = 999, .payload_bytes = kCellPayload});
+  send_half(0, 1);
+  fabric_.cable(1).unplug();
+  fabric_.run(5);
+  ASSERT_EQ(fabric_.cable(1).plug(fabric_.clock.now()), LinkRefusal::kNone);
+  fabric_.run(5);
+  for (size_t flit = 1; flit * 96 < cell.size(); ++flit) send_flit(fabric_.link(0, kNode), cell, flit);
+  fabric_.link(0, kNode).flush(fabric_.clock.now());
+  fabric_.run(20, 100us);
   EXPECT_EQ(fabric_.received[1].size(), 1U);
   EXPECT_EQ(faults().held(), 0U);
 }

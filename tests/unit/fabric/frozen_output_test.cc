@@ -2,6 +2,8 @@
 // topology gets that names none.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/test_fabric.h"
 
 namespace weft::test {
@@ -133,6 +135,51 @@ TEST(SlowOutput, that_still_moves_loses_nothing) {
   EXPECT_GT(sent, 5'000U);
   EXPECT_EQ(fabric.drops(), 0U) << "back-pressure, not loss";
   fabric.expect_conserved();
+}
+
+/// Lane 0 goes first and always has a cell, and most of the time the link has no free slot. Lane 1 has
+/// credit: it waits for its turn.
+TEST(WaitingLane, behind_a_lane_that_moves_does_not_stand_still) {
+  TestFabricConfig config;
+  config.switching = small_switch(0, 64);
+  config.switching.arbitration.high = {{VirtualLane(0), 255}};
+  for (const uint8_t low : {uint8_t{1}, uint8_t{2}, uint8_t{3}})
+    config.switching.arbitration.low.push_back({VirtualLane(low), 64});
+  config.nodes = 3;
+  config.ring_slots = 32;
+  TestFabric fabric(config);
+  const auto flood = [&](int steps) {
+    for (; steps > 0; --steps) {
+      while (fabric.send(2, TestCell{.dlid = Lid(2)})) continue;
+      fabric.step(100us);
+    }
+  };
+  const auto on_lane_1 = [&] {
+    const auto& got = fabric.received[1];
+    return static_cast<uint32_t>(std::count_if(got.begin(), got.end(), [](const auto& cell) {
+      return CellHead(cell.data()).vl() == VirtualLane(1);
+    }));
+  };
+  fabric.freeze(1, true);
+  flood(10);
+  TestCell waiting{.dlid = Lid(2)};
+  waiting.vl = VirtualLane(1);
+  uint32_t sent = 0;
+  for (int i = 0; i < 20; ++i, fabric.step(1us))
+    while (sent < 40 && fabric.send(0, waiting)) ++sent;
+  ASSERT_EQ(sent, 40U) << "more than half of the lane's buffers";
+  for (int ms = 0; ms < 100; ++ms) {
+    fabric.freeze(1, false);
+    fabric.step(1us);
+    fabric.freeze(1, true);
+    flood(10);
+  }
+  ASSERT_EQ(on_lane_1(), 0U);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kDropStandstill), 0U);
+  fabric.freeze(1, false);
+  fabric.run(2000, 10us);
+  EXPECT_EQ(on_lane_1(), sent);
+  EXPECT_EQ(fabric.drops(), 0U);
 }
 
 /// With so few credits a lane waits for each of them, and on a link that loses every fourth flit of those

@@ -134,6 +134,39 @@ TEST_P(StandingEndnode, is_spoken_for_at_a_rate) {
   EXPECT_GT(answers(2), 10U) << "of each port that asks";
 }
 
+/// The link of node 2 goes in the middle of a cell to node 0. In the same turn node 0 asks the endnode that
+/// stands still. An answer in front of the cell's end would break the framing of node 0's link.
+TEST(StandingEndnodeAnswer, leaves_behind_the_end_of_a_cell_that_was_broken_off) {
+  TestFabricConfig config;
+  config.switching = small_switch(96);
+  config.switching.link.cut_through = true;
+  config.nodes = 3;
+  TestFabric fabric(config);
+  const TestCell request{.dlid = Lid(2), .number = 77, .flags = kCellAckWanted};
+  const auto answers = [&] { return fabric.count(1, SwitchPortCounter::kStandstillAnswers); };
+  fabric.freeze(1, true);
+  for (int i = 0; i < 60; ++i) {
+    static_cast<void>(fabric.send(0, request));
+    fabric.run(1, kTurn);
+  }
+  const uint64_t before = answers();
+  ASSERT_GT(before, 0U);
+  const auto cell = make_cell({.dlid = Lid(1), .slid = Lid(3), .payload_bytes = 200});
+  send_flit(fabric.link(2, kNode), cell, 0);
+  fabric.link(2, kNode).flush(fabric.clock.now());
+  fabric.run(5);
+  ASSERT_TRUE(fabric.send(0, request));
+  fabric.cable(2).unplug();
+  fabric.run(20);
+  EXPECT_EQ(fabric.count(1, SwitchPortCounter::kPoisonOut), 1U);
+  EXPECT_EQ(fabric.link(0, kNode).counters().get(LinkCounter::kBadFraming), 0U);
+  EXPECT_EQ(fabric.link(0, kNode).incarnation(), 1U);
+  fabric.run(5, kTurn);
+  ASSERT_TRUE(fabric.send(0, request));
+  fabric.run(5, kTurn);
+  EXPECT_GT(answers(), before) << "the next question has its answer";
+}
+
 INSTANTIATE_TEST_SUITE_P(Links, StandingEndnode, ::testing::Values(LinkKind::kMem, LinkKind::kShm),
                          link_name);
 

@@ -272,6 +272,9 @@ TEST_F(ZmqLink, without_keys_no_connection_takes_the_port_of_a_node_that_is_up) 
   EXPECT_TRUE(port_a->up());
   EXPECT_EQ(a->link().incarnation(), 1U);
   EXPECT_FALSE(port_intruder.up());
+  ASSERT_TRUE(until([&] { return intruder->trouble().refusal == LinkRefusal::kLidTaken; }));
+  EXPECT_LE(intruder->link().deadline(), clock.now() + kLinkRetryInterval)
+      << "the switch may hear late that an endnode has gone";
   ports = {&port_intruder};
   port_a.reset();
   a.reset();

@@ -151,6 +151,7 @@ TEST_F(KeyComponentTest, an_invalidation_at_another_nic_runs_at_the_maker_with_i
   EXPECT_EQ(nics.tables[2]->adopted_count(), 0U);
   EXPECT_FALSE(nics.tables[1]->query(key.value())->valid);
   EXPECT_EQ(component.invalidate(2, pd, key), AccessFault::kNotValid);
+  EXPECT_EQ(count(KeyCounter::kInvalidated), 1U) << "a refused one does not count";
 }
 
 TEST_F(KeyComponentTest, a_one_shot_key_that_served_at_another_nic_has_served) {

@@ -148,6 +148,16 @@ TEST(SessionPools, the_change_to_messages_indicates_nothing_twice) {
   EXPECT_EQ(pair.unit().counters().get(C::kLostViolation), 0U);
 }
 
+/// With the vnet header such a frame is a multiple of 64 bytes, as the slots are.
+TEST_P(SessionModes, a_frame_may_fill_its_slot_to_the_last_byte) {
+  constexpr uint32_t kFrameBytes = 24 * 64 - kVnetBytes;
+  SessionPairOptions with = options().pools({{kVnetBytes + kFrameBytes, 8}});
+  with.host.frame_bytes_max = with.unit.session.frame_bytes_max = kFrameBytes;
+  SessionPair pair(with);
+  EXPECT_EQ(pair.stream(0, 1, 20, kFrameBytes), numbers(1, 20));
+  EXPECT_EQ(pair.stream(1, 1, 20, kFrameBytes), numbers(1, 20));
+}
+
 INSTANTIATE_TEST_SUITE_P(all, SessionModes,
                          testing::Combine(testing::Values(TransferMode::kRdma, TransferMode::kSendReceive,
                                                           TransferMode::kSendDataOnly),

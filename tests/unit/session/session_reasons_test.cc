@@ -276,6 +276,8 @@ TEST(SessionReasons, silence_to_a_get_makes_the_next_one_later) {
   host.advertise(2);
   press(1s);
   EXPECT_EQ(gets(), 5 + 4) << "after 3.1, 3.2, 3.4 and 3.8 s";
+  press(34s);
+  EXPECT_EQ(gets(), 5 + 10) << "and 10 s after the last one at the latest";
 }
 
 TEST(SessionReasons, a_close_that_nobody_answers_ends_in_a_disconnect) {

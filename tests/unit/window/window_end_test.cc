@@ -257,6 +257,35 @@ TEST_P(OverWindows, a_sleeper_is_woken) {
   pair.end(1).finish_sleep();
 }
 
+/// An access must not overtake a failed one of its QP, which goes again. A good end that is not taken yet
+/// holds up nothing.
+TEST(FailedAccess, holds_up_later_ones_of_its_queue_pair_alone) {
+  fabric::WindowFaults faults;
+  WindowPair pair;
+  ASSERT_TRUE(pair.join());
+  pair.show(1, 7, kBothRights);
+  ASSERT_TRUE(pair.end(0).strike(faults));
+  std::array<std::byte, 8> local{};
+  const auto post = [&](uint64_t qp) {
+    return pair.access(0, {DmaKind::kWrite, 7, pair.address(1), local.data(), local.size(), qp << 32});
+  };
+  ASSERT_EQ(post(3), AccessPost::kPosted);
+  pair.run(20);
+  EXPECT_EQ(post(3), AccessPost::kPosted) << "behind a good one";
+  pair.run(20);
+  ASSERT_TRUE(faults.add({.kind = FaultKind::kFailDma, .limit = 1}, pair.clock.now()).ok());
+  ASSERT_EQ(post(3), AccessPost::kPosted);
+  pair.run(20);
+  EXPECT_EQ(post(3), AccessPost::kAfterFailed);
+  EXPECT_EQ(post(4), AccessPost::kPosted);
+  AccessDone done;
+  for (const DmaStatus status : {DmaStatus::kGood, DmaStatus::kGood, DmaStatus::kFailed}) {
+    ASSERT_TRUE(pair.wait_access(0, done));
+    EXPECT_EQ(done.status, status);
+  }
+  EXPECT_EQ(post(3), AccessPost::kPosted) << "the service knows of it";
+}
+
 /// Faults of every kind, and entries that come and go: what was granted arrives whole or fails; an entry that
 /// has settled is never written.
 TEST(WindowFaults, memory_of_an_ended_entry_is_never_written) {
