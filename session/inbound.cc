@@ -87,20 +87,22 @@ void Inbound::on_write(const adapter::WorkCompletion& done) noexcept {
   indicate(*pool, used.element, done.byte_count);
 }
 
-/// Receive WQEs complete in the order they were posted, so the next slot is known.
+/// Receive WQEs complete in the order they were posted, so the next slot is known. A slot may be larger than
+/// the longest frame that both sides have agreed on.
 void Inbound::on_send(const adapter::WorkCompletion& done) noexcept {
   RecvPool& pool = pools_.receive_pool();
   const auto slot = static_cast<uint32_t>(work_number(done.wr_id));
   if (!pool.is_exposed(slot)) return end_->violation(C::kCreditOverrun);
   next_slot_ = (slot + 1) % pool.elements();
+  if (done.byte_count > context_.peer.frame_bytes_max) return end_->violation(C::kIdataTooLong);
   context_.count(C::kPlainSendsIn);
-  indicate(pool, slot, kVnetBytes + std::min(done.byte_count, pool.element_bytes() - kVnetBytes));
+  indicate(pool, slot, kVnetBytes + done.byte_count);
 }
 
 void Inbound::on_send_data(std::span<const std::byte> data) noexcept {
   if (context_.peer.mode != TransferMode::kSendDataOnly) return context_.count(C::kMsgNotExpected);
   RecvPool& pool = pools_.receive_pool();
-  if (data.size() > pool.element_bytes() - kVnetBytes) return context_.count(C::kMsgTooLong);
+  if (data.size() > context_.peer.frame_bytes_max) return context_.count(C::kMsgTooLong);
   if (!pool.is_exposed(next_slot_)) return end_->violation(C::kCreditOverrun);
   const uint32_t slot = next_slot_;
   next_slot_ = (slot + 1) % pool.elements();

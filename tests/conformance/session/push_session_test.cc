@@ -441,15 +441,18 @@ TEST(PushData, PUSH_DATA_02_one_channel_moves_packets_and_refuses_over_long_ones
     EXPECT_TRUE(pair.receive(1).empty()) << "not cut, not sent";
     for (const WireItem& item : read_wire(pair.pipe, 1024)) EXPECT_LE(item.channel, 0) << "one channel";
   }
-  // A scripted peer that sends more data than the slot holds is refused too.
+  // A scripted peer that sends more data than the slot holds, or than was agreed on, is refused too.
   AcceptorConfig unit = SessionPairOptions().unit;
   unit.session.frame_bytes_max = 1514;
   ScriptedHost host{unit, TransferMode::kSendDataOnly};
   ASSERT_TRUE(host.connect());
   host.advertise(kPoolOfReceiveWqes, 8, 1514);
-  const std::vector<std::byte> long_data(1600);
-  host.say({.context = 1, .body = SendData{.data = long_data}});
-  EXPECT_EQ(host.count(C::kMsgTooLong), 1U);
+  uint32_t refused = 0;
+  for (const size_t bytes : {size_t{1600}, size_t{1515}}) {
+    const std::vector<std::byte> long_data(bytes);
+    host.say({.context = 1, .body = SendData{.data = long_data}});
+    EXPECT_EQ(host.count(C::kMsgTooLong), ++refused) << bytes;
+  }
   EXPECT_EQ(host.count(C::kFramesIn), 0U);
 }
 

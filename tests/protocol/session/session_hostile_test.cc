@@ -473,6 +473,20 @@ TEST(HostileModes, a_plain_send_into_a_slot_that_was_not_renewed_yet) {
   EXPECT_EQ(host.count(C::kFramesIn), 8U);
 }
 
+TEST(HostileModes, a_plain_send_longer_than_agreed_into_a_slot_that_holds_it) {
+  AcceptorConfig config = unit_config();
+  config.session.frame_bytes_max = 1514;
+  ScriptedHost host(config, TransferMode::kSendReceive);
+  ASSERT_TRUE(host.connect());
+  host.advertise(kPoolOfReceiveWqes, 8, 1514);
+  host.send_plain(0, 1514);
+  EXPECT_EQ(host.count(C::kFramesIn), 1U);
+  host.send_plain(1, 1515);
+  EXPECT_EQ(host.count(C::kIdataTooLong), 1U);
+  EXPECT_EQ(host.count(C::kLostViolation), 1U);
+  EXPECT_EQ(host.count(C::kFramesIn), 1U);
+}
+
 TEST(HostileModes, more_send_data_than_credits) {
   AcceptorConfig config = unit_config();
   config.session.pools = {{2048, 4}};
