@@ -367,6 +367,22 @@ TEST_F(RoceTranslation, datagrams_carry_q_key_and_sender) {
   EXPECT_EQ(word<uint32_t>(with, 8), 0xABU);
 }
 
+TEST_F(RoceTranslation, the_base_header_has_the_flags_of_the_cell) {
+  constexpr uint8_t kSolicited = 0x80;
+  constexpr uint8_t kMigrated = 0x40;
+  for (const bool datagram : {false, true}) {
+    Hand hand{.opcode = datagram ? Opcode::kUdSend : Opcode::kSend};
+    if (datagram) hand.parts = words(1U, uint16_t{0}, uint16_t{0});
+    const auto flags = [&](uint8_t flags2) {
+      hand.flags2 = flags2;
+      return static_cast<uint8_t>(one(hand).data[kBase + 1]) & (kSolicited | kMigrated);
+    };
+    EXPECT_EQ(flags(0), kMigrated);
+    EXPECT_EQ(flags(kCell2Solicited), kSolicited | kMigrated);
+    EXPECT_EQ(flags(kCell2MayMigrate), 0);
+  }
+}
+
 TEST_F(RoceTranslation, a_datagram_with_a_global_header_goes_by_ipv6) {
   GlobalHeaderWire global =
       make_global_header(make_gid(SubnetId(1), Guid(1)), make_gid(SubnetId(1), Guid(2)));
