@@ -112,6 +112,24 @@ TEST_F(Queries, an_entry_of_the_gid_table_says_where_it_stands) {
   EXPECT_EQ(be64toh(entry.gid.global.interface_id), 0x1001U);
 }
 
+TEST_F(Queries, a_queue_pair_says_whether_its_send_queue_drains) {
+  ibv_qp* qp = make_qp(IBV_QPT_RC);
+  bring_up(qp, 0xABCDEF);  // there is no such queue pair, so a request waits for its answer
+  ibv_qp_attr attr;
+  ibv_qp_init_attr init;
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.sq_draining, 0);
+  ibv_sge data = sge(0, 8);
+  ibv_send_wr wr{.wr_id = 1, .sg_list = &data, .num_sge = 1, .opcode = IBV_WR_SEND};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(qp, &wr, &bad), 0);
+  attr.qp_state = IBV_QPS_SQD;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+  EXPECT_EQ(attr.qp_state, IBV_QPS_SQD);
+  EXPECT_EQ(attr.sq_draining, 1);
+}
+
 TEST_F(Queries, operations_of_extended_queue_pairs_are_those_of_their_service) {
   constexpr uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr uint64_t kWrites = kSends | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
