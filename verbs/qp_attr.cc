@@ -24,8 +24,8 @@ static_assert(static_cast<int>(adapter::PathMigState::kRearm) == IBV_MIG_REARM &
 static_assert(static_cast<int>(adapter::QpState::kErr) == IBV_QPS_ERR &&
               static_cast<int>(adapter::QpState::kSqd) == IBV_QPS_SQD);
 
-/// Attribute bits that both sides give the same place and meaning. The adapter refuses a rate limit, which only
-/// queue pairs for raw packets have; verbs do not offer those.
+/// Attribute bits that both sides give the same place and meaning. The adapter refuses a rate limit, which
+/// only queue pairs for raw packets have; verbs do not offer those.
 constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY |
                       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                       IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |

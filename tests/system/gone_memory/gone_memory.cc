@@ -59,7 +59,8 @@ void show_restart(const char* handler) {
   std::printf("%s handler: restarts %d\n", handler, (now.sa_flags & SA_RESTART) != 0 ? 1 : 0);
 }
 
-/// At first and after each siginterrupt(), which changes the present handler and those of later signal() calls.
+/// At first and after each siginterrupt(), which changes the present handler
+/// and those that signal() sets later.
 void show_restarts() {
   for (const int interrupt : {-1, 1, 0}) {
     if (interrupt >= 0) {
