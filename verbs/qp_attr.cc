@@ -24,7 +24,8 @@ static_assert(static_cast<int>(adapter::PathMigState::kRearm) == IBV_MIG_REARM &
 static_assert(static_cast<int>(adapter::QpState::kErr) == IBV_QPS_ERR &&
               static_cast<int>(adapter::QpState::kSqd) == IBV_QPS_SQD);
 
-/// Attribute bits that both sides give the same place and meaning.
+/// Attribute bits that both sides give the same place and meaning. The adapter refuses a rate limit, which
+/// only queue pairs for raw packets have; verbs do not offer those.
 constexpr int kSame = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY |
                       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                       IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
@@ -76,7 +77,6 @@ ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
   take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
   take(IBV_QP_PATH_MIG_STATE, &ibv_qp_attr::path_mig_state);
   take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
-  take(IBV_QP_RATE_LIMIT, &ibv_qp_attr::rate_limit);
   return out;
 }
 
@@ -167,7 +167,6 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept {
   out.attr.sqd_notify = attr.en_sqd_async_notify != 0;
   out.attr.path_mig_state = static_cast<adapter::PathMigState>(attr.path_mig_state);
   out.attr.alt = alternate_of(attr);
-  out.attr.rate_limit_kbps = attr.rate_limit;
   return out;
 }
 
@@ -224,7 +223,6 @@ void answer_query(KeptAttr& kept, const adapter::QpAttr& attr, ibv_qp_attr& out)
   out.alt_pkey_index = attr.alt.pkey_index;
   out.alt_port_num = attr.alt.dlid != kLidNone ? attr.alt.port : uint8_t{0};
   out.alt_timeout = kept.alt_timeout;
-  out.rate_limit = attr.rate_limit_kbps;
 }
 
 }  // namespace weft::verbs

@@ -57,6 +57,18 @@ class BlockersTest(WeftCase):
         code, text, _ = self.weft("stat", "--interval", 600)
         self.assertEqual((code, text.splitlines()[-1]), (0, "nothing blocks"))
 
+    def test_a_fault_that_is_used_up(self):
+        self.bring_up()
+        self.load("--window", 4)
+        self.assertEqual(self.weft("fault", "h1", "drop", "--limit", 3)[0], 0)
+
+        def struck():
+            return json.loads(self.weft("fault", "list", "--json")[1])["faults"][0]["struck"]
+        harness.wait_for(lambda: struck() == 3, "three losses")
+        self.assertFalse([line for line in self.blocked() if line.startswith("fault ")])
+        self.assertEqual(self.weft("fault", "h1", "drop", "--every", 2)[0], 0)
+        self.wait_for_line("^fault .*: drop")
+
     def test_one_credit_per_lane(self):
         self.bring_up(links="[links]\ncredits = 1\nlanes = 1")
         self.load("--window", 512)

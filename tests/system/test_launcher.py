@@ -142,6 +142,20 @@ class LauncherTest(WeftCase):
         self.assertEqual(code, 1)
         self.assertIn("has no log of a node 'h2'; did you mean 'h1'? known: h1, s1, u1", errors)
 
+    def test_a_log_that_was_begun_anew_is_followed(self):
+        """A long log is renamed when its node starts again."""
+        self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)
+        self.assertEqual(self.weft("down")[0], 0)
+        log, out = self.state / "t" / "s1.log", self.path / "out"
+        with open(log, "a") as long:
+            long.write(f"1795279077.000001 info x[1]: {'long ' * 1000}\n")
+        with open(out, "w") as file:
+            self.start("logs", "--all", "--follow", "s1", stdout=file)
+        harness.wait_for(lambda: "long long" in out.read_text(), "the log of before")
+        log.rename(log.with_suffix(".log.old"))
+        log.write_text("1795279077.000002 info x[1]: anew\n")
+        harness.wait_for(lambda: "x[1]: anew" in out.read_text(), "the new log")
+
     def test_the_cause_of_every_death_is_in_the_logs(self):
         """Also with --detach, when nobody reads what the launcher prints."""
         self.assertEqual(self.weft("up", "--detach", self.file)[0], 0)

@@ -225,7 +225,9 @@ class RunTest(WeftCase):
         if preload.exists():
             ours = {"WEFT_FABRIC": f"shm:{self.path}/none.sock", "LD_LIBRARY_PATH": str(verbs)}
             cases += [("environment", f"lacks {preload}", [], ours),
-                      ("environment", "where no switch is; start", [], dict(ours, LD_PRELOAD=str(preload)))]
+                      ("environment", "where no switch is; start", [], dict(ours, LD_PRELOAD=str(preload))),
+                      ("environment", "where no switch is; start", [], dict(ours, LD_PRELOAD=f"/nowhere/a.so {preload}")),
+                      ("environment", "where no switch is; start", [], dict(ours, LD_PRELOAD=f"{preload}:/nowhere/a.so"))]
         for what, hint, before, extra in cases:
             with self.subTest(what=what, hint=hint):
                 self.assertIn(hint, self.bad(*before, **extra).get(what, "nothing found"))

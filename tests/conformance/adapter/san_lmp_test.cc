@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/support/page_regions.h"
 #include "tests/support/requirement.h"
 #include "tests/support/spaces_test.h"
 

@@ -257,6 +257,25 @@ TEST(AdapterEvents, a_port_expires_each_time_that_it_stays_down) {
   }
 }
 
+/// The report names the request; the queue pair, which ends with it, has none of its own.
+TEST(AdapterEvents, a_request_that_its_port_took_along_is_reported_once) {
+  AdapterPair pair;
+  const auto qps = pair.connect({});
+  pair.run(2);
+  pair.pipe.set_filter([](int, std::vector<std::byte>&) { return Verdict::kDrop; });
+  const Sge sge = pair.side(0).sge(0, 64);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = 7, .sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(1);
+  pair.pipe.set_up(false);
+  pair.run(30, 1s);
+  Failure failure;
+  ASSERT_TRUE(pair.side(0).adapter->next_failure(failure));
+  EXPECT_EQ(failure.reason, Reason::kPortDown);
+  EXPECT_TRUE(failure.completes_wr);
+  EXPECT_EQ(failure.wr_id, 7U);
+  EXPECT_FALSE(pair.side(0).adapter->next_failure(failure));
+}
+
 /// A responder that sends nothing itself stays in RTR. It answers more reads than the cells of one turn.
 TEST(AdapterEvents, a_responder_in_rtr_goes_on_with_its_answers_when_its_port_comes_up) {
   AdapterPair pair;

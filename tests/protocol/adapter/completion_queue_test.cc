@@ -330,5 +330,38 @@ TEST_F(AnsweredSends, complete_after_the_answer_if_the_acknowledgement_is_lost) 
   EXPECT_EQ(run(20'000), (Ids{kReceive, kSend}));
 }
 
+/// A program whose polls find nothing is told of this (docs/verbs.md).
+TEST(CompletionQueueLoads, tell_what_the_queue_pairs_of_a_queue_wait_for) {
+  AdapterPair pair;
+  adapter::CompletionQueues& cqs = pair.side(0).adapter->cqs();
+  const QpConfig config{.signal_all = false, .hold_places = true};
+  const auto qps = pair.connect(config);
+  CompletionQueue* const other = cqs.create(16).value();
+  QueuePair* const apart = pair.make_qp(0, {.recv_cq = other});
+  for (uint64_t i = 0; i < 3; ++i)
+    ASSERT_EQ(pair.post_recv(0, *qps[0], i, {pair.side(0).sge(0, 64)}), PostResult::kOk);
+  for (uint64_t i = 0; i < 2; ++i)
+    ASSERT_EQ(pair.post_recv(1, *qps[1], i, {pair.side(1).sge(0, 64)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  for (uint64_t i = 0; i < 3; ++i)  // without a completion; the third finds no receive request
+    ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.wr_id = i, .sges = {&sge, 1}}), PostResult::kOk);
+  pair.run(20);
+  std::array<QpLoad, 4> loads;
+  ASSERT_EQ(cqs.loads(*pair.side(0).cq, loads), 2U);
+  const QpLoad& busy = loads[loads[0].qpn == pair.side(0).adapter->qpn(*qps[0]) ? 0 : 1];
+  EXPECT_EQ(busy.qpn, pair.side(0).adapter->qpn(*qps[0]));
+  EXPECT_EQ(busy.state, QpState::kRts);
+  EXPECT_TRUE(busy.sends_here && busy.receives_here);
+  EXPECT_EQ(busy.sends, 1U);
+  EXPECT_EQ(busy.silent, 2U);
+  EXPECT_EQ(busy.receives, 3U);
+  ASSERT_EQ(cqs.loads(*other, loads), 1U);
+  EXPECT_EQ(loads[0].qpn, pair.side(0).adapter->qpn(*apart));
+  EXPECT_EQ(loads[0].state, QpState::kReset);
+  EXPECT_FALSE(loads[0].sends_here);
+  EXPECT_TRUE(loads[0].receives_here);
+  EXPECT_EQ(cqs.loads(*pair.side(0).cq, std::span(loads).first(1)), 2U) << "one found no room in the list";
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "adapter/queues/shared_receives.h"
 #include "messages/multicast.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_datagram_case.h"

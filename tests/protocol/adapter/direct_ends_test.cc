@@ -1,6 +1,7 @@
 // RC over a memory window when one side, or the window, ends.
 #include <gtest/gtest.h>
 
+#include "adapter/queues/queue_pair.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_case.h"
 

@@ -1,5 +1,6 @@
 // A peer that describes one message in different ways in its records (docs/window.md, "Trust"). Side 0 lies:
 // the test writes records of its queue pair by hand.
+#include "adapter/queues/shared_receives.h"
 #include "messages/window_record.h"
 #include "tests/support/direct_case.h"
 

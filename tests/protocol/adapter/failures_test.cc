@@ -290,6 +290,7 @@ TEST_F(Failures, a_request_that_waits_for_a_receive_for_ever) {
   connect(attr);
   send();
   expect(Reason::kPeerNeverReceives, Reason::kNoReceive);
+  EXPECT_EQ(of_requester().expected, static_cast<uint64_t>(kRnrWaitTold / 1ms));
   EXPECT_TRUE(pair_.side(0).completions.empty());
   receive(64);
   settle();
@@ -340,6 +341,8 @@ TEST_F(Failures, a_wrong_qp_number) {
   send();
   expect(Reason::kPeerNeverAnswered, Reason::kNoSuchQp);
   expect_status(WcStatus::kRetryExceeded, Reason::kPeerNeverAnswered);
+  EXPECT_EQ(of_requester().extent, quick().retry_count);
+  EXPECT_GE(of_requester().expected, 80U) << "milliseconds of silence: four times the timeout";
   EXPECT_EQ(of_responder().qpn, of_requester().peer_qpn);
   EXPECT_EQ(of_responder().peer_lid, 1);
 }

@@ -350,6 +350,8 @@ TEST_F(KeyQuestionsTest, an_unacknowledged_queue_pair_goes_on_after_an_invalid_k
   EXPECT_EQ(pair.far.at(0), std::byte{0});
   EXPECT_EQ(pair.far.at(4096), std::byte{0x6C});
   EXPECT_EQ(pair.far.count(AdapterCounter::kDropAccess), 1U);
+  EXPECT_EQ(pair.far.count(AdapterCounter::kKeysInvalid), 1U);
+  EXPECT_EQ(pair.far.count(AdapterCounter::kKeysHandedOver), 1U);
 }
 
 /// Only a cell that has waited is taken without a look at its number, because it was looked at before.

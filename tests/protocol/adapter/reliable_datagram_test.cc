@@ -539,6 +539,32 @@ TEST_F(ReliableDatagram, a_send_that_invalidates_a_key_does_so) {
 /// The far side keeps its numbers per LID of the requester. A message that left under another LID is not
 /// repeated,
 /// because it would be executed again.
+TEST_F(ReliableDatagram, a_completion_names_the_sender_and_the_service_level) {
+  const Sge sge = pair.side(0).sge(0, 64);
+  Destination dest = to_peer();
+  dest.sl = ServiceLevel(3);
+  ASSERT_EQ(adapter().post_send(*from, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  pair.run(20);
+  ASSERT_EQ(executed(), 1U);
+  EXPECT_EQ(pair.side(1).completions[0].sl, ServiceLevel(3));
+  EXPECT_EQ(pair.side(1).completions[0].src_lid, Lid(1));
+  EXPECT_EQ(pair.side(1).completions[0].src_qpn, adapter().qpn(*from));
+}
+
+/// A message to a queue pair of the same port needs no link, and neither does its answer.
+TEST_F(ReliableDatagram, a_message_to_the_own_port_is_answered_when_the_link_has_gone) {
+  ASSERT_EQ(pair.post_recv(0, *other, 1, {pair.side(0).sge(1024, 64)}), PostResult::kOk);
+  const Sge sge = pair.side(0).sge(0, 64);
+  const Destination dest{.lid = Lid(1), .qpn = adapter().qpn(*other), .qkey = AdapterPair::kQkey};
+  ASSERT_EQ(adapter().post_send(*from, {.sges = {&sge, 1}, .dest = dest}), PostResult::kOk);
+  pair.run_one(0);
+  ASSERT_TRUE(pair.side(0).completions.empty()) << "the message is on its way";
+  pair.pipe.set_up(false);
+  pair.run(4);
+  EXPECT_EQ(pair.side(0).completions.size(), 2U);
+  EXPECT_EQ(last_status(), WcStatus::kSuccess);
+}
+
 TEST_F(ReliableDatagram, a_message_that_left_under_another_lid_is_given_up) {
   for (const Lid lid : {Lid(1), Lid(9)}) {
     const bool other_lid = lid != Lid(1);

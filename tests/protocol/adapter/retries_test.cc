@@ -128,5 +128,38 @@ TEST_F(Retries, begin_anew_when_the_receiver_is_not_ready) {
   expect_given_up();
 }
 
+/// The request was repeated a moment ago, so a second answer is on its way.
+TEST(ReadRetries, a_gap_in_the_first_answer_is_not_asked_for_a_third_time) {
+  AdapterPair pair;
+  const auto qps = pair.connect({});
+  pair.side(1).fill(0, 768, 1);
+  std::vector<std::vector<std::byte>> answer;  // of three cells
+  pair.pipe.set_filter([&](int, std::vector<std::byte>& cell) {
+    CellView view;
+    EXPECT_EQ(decode_cell(cell, CrcCheck::kVerify, view), CellError::kNone);
+    if (view.opcode == Opcode::kRdmaReadResponse) answer.push_back(cell);
+    return view.opcode == Opcode::kRdmaReadRequest ? Verdict::kPass : Verdict::kDrop;
+  });
+  const Sge to = pair.side(0).sge(4096, 768);
+  ASSERT_EQ(pair.side(0).adapter->post_send(*qps[0], {.opcode = SendOpcode::kRdmaRead,
+                                                      .sges = {&to, 1},
+                                                      .remote_addr = pair.side(1).region.addr,
+                                                      .rkey = pair.side(1).region.rkey}),
+            PostResult::kOk);
+  const auto repeated = [&] {
+    return pair.side(0).adapter->counters(*qps[0]).get(QpCounter::kCellsRepeated);
+  };
+  for (int turn = 0; repeated() == 0 && turn < 10'000; ++turn) pair.run(1);
+  ASSERT_EQ(repeated(), 1U);
+  ASSERT_GE(answer.size(), 3U);
+  for (const size_t cell : {1U, 2U}) pair.pipe.inject(0, answer[cell]);
+  pair.run_one(0);
+  EXPECT_EQ(repeated(), 1U);
+  pair.pipe.set_filter(nullptr);
+  pair.run(10'000);
+  ASSERT_EQ(pair.side(0).completions.size(), 1U);
+  EXPECT_EQ(pair.side(0).bytes_at(4096, 768), pair.side(1).bytes_at(0, 768));
+}
+
 }  // namespace
 }  // namespace weft::test

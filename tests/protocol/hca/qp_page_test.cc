@@ -51,6 +51,7 @@ TEST_F(QpPageTest, shows_number_service_state_and_peer) {
   EXPECT_EQ(shown().at("qp.0.qp_state"), static_cast<uint64_t>(QpState::kRts));
   EXPECT_EQ(shown().at("qp.0.peer_lid"), 2U);
   EXPECT_EQ(shown().at("qp.0.peer_number"), peer->number().value());
+  EXPECT_EQ(shown().at("qp.0.way"), 1U) << "by the switch";
 }
 
 TEST_F(QpPageTest, counters_are_updated_twice_a_second_and_not_with_each_message) {

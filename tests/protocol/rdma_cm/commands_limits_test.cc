@@ -77,6 +77,25 @@ TEST_F(CommandLimits, retries_are_three_bits) {
   }
 }
 
+TEST_F(CommandLimits, the_event_of_a_request_tells_what_the_asker_offers) {
+  listen(10);
+  for (const uint8_t flag : {uint8_t{0}, uint8_t{1}}) {
+    rdma_ucm_conn_param with = Node::param(0x111);
+    with.retry_count = 5;
+    with.rnr_retry_count = 4;
+    with.flow_control = with.srq = flag;
+    static_cast<void>(ask(1, with));
+    const rdma_ucm_conn_param told = b.event().param.conn;
+    EXPECT_EQ(told.qp_num, 0x111U);
+    EXPECT_EQ(told.retry_count, 5);
+    EXPECT_EQ(told.rnr_retry_count, 4);
+    EXPECT_EQ(told.flow_control, flag);
+    EXPECT_EQ(told.srq, flag);
+    EXPECT_EQ(told.responder_resources, with.initiator_depth);
+    EXPECT_EQ(told.initiator_depth, with.responder_resources);
+  }
+}
+
 TEST_F(CommandLimits, an_ack_timeout_is_five_bits_and_may_be_0) {
   listen(10);
   const uint32_t id = ask(1);

@@ -444,6 +444,8 @@ TEST_F(CommandsTest, multicast) {
   EXPECT_EQ(event.id, made.id);
   EXPECT_EQ(event.param.ud.qp_num, 0xFFFFFFU);
   EXPECT_EQ(event.param.ud.ah_attr.is_global, 1);
+  EXPECT_EQ(event.param.ud.ah_attr.grh.hop_limit, 64);
+  EXPECT_EQ(event.param.ud.ah_attr.port_num, 1);
   EXPECT_TRUE(is_multicast(Lid(event.param.ud.ah_attr.dlid)));
   const std::array<uint8_t, 16> gid{0xFF, 0x12, 0x40, 0x01, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0x0F, 1, 2, 3};
   EXPECT_TRUE(std::equal(gid.begin(), gid.end(), event.param.ud.ah_attr.grh.dgid));

@@ -315,16 +315,18 @@ TEST_F(ConnectionManagerTest, a_stranger_cannot_end_it) {
 }
 
 /// As after a restart of the peer's program: its messages are about a connection of before.
-TEST_F(ConnectionManagerTest, a_message_names_both_numbers_of_its_connection) {
+TEST_F(ConnectionManagerTest, a_message_names_both_numbers_of_its_connection_and_a_goodbye_its_queue_pair) {
   establish();
   const uint32_t other = b.passive->local_id + 1;
   const uint32_t own = a.active->local_id;
-  for (const CmBody& body : {CmBody(CmDreq{.local_id = other, .remote_id = own, .qpn = a.active->own_qpn}),
-                             CmBody(CmRej{.local_id = other, .remote_id = own})})
+  for (const CmBody& body :
+       {CmBody(CmDreq{.local_id = other, .remote_id = own, .qpn = a.active->own_qpn}),
+        CmBody(CmDreq{.local_id = other - 1, .remote_id = own, .qpn = a.active->own_qpn + 1}),
+        CmBody(CmRej{.local_id = other, .remote_id = own})})
     static_cast<void>(b.send(a.lid(), encode_cm({.body = body})));
   network.run(100ms);
   EXPECT_EQ(a.active->state, CmState::kEstablished);
-  EXPECT_EQ(a.count(CmCounter::kWrongPeer), 2U);
+  EXPECT_EQ(a.count(CmCounter::kWrongPeer), 3U);
   end();
 }
 
@@ -453,6 +455,33 @@ TEST_F(ConnectionManagerTest, each_goodbye_is_answered_under_its_own_transaction
     EXPECT_EQ(c.got.back().transaction, transaction);
     EXPECT_EQ(a.passive->state, CmState::kTimewait);
   }
+}
+
+TEST_F(ConnectionManagerTest, a_rejection_says_which_message_it_is_about) {
+  Wire c{network, Lid(3)};
+  a.answers = false;
+  const auto reject = [&](Connection& connection) {
+    EXPECT_TRUE(a.manager.reject(network.clock.now(), connection, 5, {}));
+    network.run(10ms);
+    EXPECT_EQ(c.heard<CmRej>().reason, 5U);
+    return c.heard<CmRej>().about;
+  };
+  const auto request = [&](uint32_t id) {
+    c.say(a.lid(), {.transaction = 1, .body = CmReq{.local_id = id, .service_id = 7, .qpn = 44}});
+    network.run(10ms);
+  };
+  request(33);
+  EXPECT_EQ(reject(*a.passive), kAboutReq);
+  request(34);
+  ASSERT_TRUE(a.manager.accept(network.clock.now(), *a.passive, {.qpn = 22}));
+  EXPECT_EQ(reject(*a.passive), kAboutNone);
+  a.connect(c.lid());
+  network.run(10ms);
+  c.say(a.lid(), {.transaction = c.got.back().transaction,
+                  .body = CmRep{.local_id = 35, .remote_id = c.heard<CmReq>().local_id, .qpn = 45}});
+  network.run(10ms);
+  ASSERT_EQ(a.active->state, CmState::kRepReceived);
+  EXPECT_EQ(reject(*a.active), kAboutRep);
 }
 
 TEST_F(ConnectionManagerTest, after_the_peers_data_nothing_waits_for_its_last_word) {

@@ -52,14 +52,23 @@ void check_handler(bool set) {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // siginterrupt(): old programs call it
-/// Whether a call that the signal meets goes on, at first and after each siginterrupt().
+/// Whether a call that the signal meets goes on.
+void show_restart(const char* handler) {
+  struct sigaction now {};
+  sigaction(SIGBUS, nullptr, &now);
+  std::printf("%s handler: restarts %d\n", handler, (now.sa_flags & SA_RESTART) != 0 ? 1 : 0);
+}
+
+/// At first and after each siginterrupt(), which changes the present handler
+/// and those that signal() sets later.
 void show_restarts() {
   for (const int interrupt : {-1, 1, 0}) {
-    if (interrupt >= 0) siginterrupt(SIGBUS, interrupt);
+    if (interrupt >= 0) {
+      siginterrupt(SIGBUS, interrupt);
+      show_restart("present");
+    }
     signal(SIGBUS, [](int /*signal*/) {});
-    struct sigaction now {};
-    sigaction(SIGBUS, nullptr, &now);
-    std::printf("restarts %d\n", (now.sa_flags & SA_RESTART) != 0 ? 1 : 0);
+    show_restart("new");
   }
 }
 #pragma GCC diagnostic pop

@@ -51,6 +51,7 @@ TEST_F(HelperSleep, is_ended_by_a_caller_that_waits_if_it_is_deaf_to_arrivals) {
   look(a());
   static_cast<void>(a().device.help(false));
   ASSERT_EQ(a().cq->arm(false), Answer::kOk);
+  EXPECT_EQ(a().device.count(DeviceCounter::kHelperKicks), static_cast<uint64_t>(a().helper.kicks));
   EXPECT_EQ(a().helper.kicks, before + 2) << "it has looked, and what it waits for next is not told yet";
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,19 @@ class Descriptors : public ::testing::Test {
   using Numbers = std::vector<int>;
   using Moves = std::vector<std::pair<int, int>>;
 };
+
+/// The engine makes each with close-on-exec and lets it block.
+TEST_F(Descriptors, a_channel_has_the_flags_that_it_was_opened_with) {
+  for (const int flags : {O_RDWR, O_RDWR | O_CLOEXEC, O_RDWR | O_NONBLOCK}) {
+    const int file = eventfd(0, EFD_CLOEXEC);
+    engine_.next = file;
+    ASSERT_EQ(open_channel(flags), file);
+    EXPECT_EQ(fcntl(file, F_GETFD), (flags & O_CLOEXEC) != 0 ? FD_CLOEXEC : 0) << flags;
+    EXPECT_EQ(fcntl(file, F_GETFL) & O_NONBLOCK, flags & O_NONBLOCK) << flags;
+    EXPECT_TRUE(release(file));
+    close(file);
+  }
+}
 
 TEST_F(Descriptors, a_descriptor_that_was_closed_is_no_channel) {
   const int channel = open();

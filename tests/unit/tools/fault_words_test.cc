@@ -33,6 +33,10 @@ TEST(FaultWords, rates_are_bits_or_cells) {
   EXPECT_EQ(format_bit_rate(10'000'000'000), "10 Gbit/s");
   EXPECT_EQ(format_bit_rate(1'500'000), "1.5 Mbit/s");
   EXPECT_EQ(format_bit_rate(9), "9 bit/s");
+  EXPECT_EQ(format_bit_rate(999), "999 bit/s");
+  EXPECT_EQ(format_bit_rate(1'000), "1 kbit/s");
+  EXPECT_EQ(format_bit_rate(1'000'000'000), "1 Gbit/s");
+  EXPECT_EQ(format_bit_rate(1'000'000'000'000'000), "1000 Tbit/s");
   Result<FaultRule> bits = fault_rule(order_of("rate", "10Gbit"));
   ASSERT_TRUE(bits.ok());
   EXPECT_EQ(bits->bits_per_second, 10'000'000'000U);

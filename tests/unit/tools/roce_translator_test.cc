@@ -284,6 +284,25 @@ TEST_F(RoceTranslation, atomic_operations) {
   EXPECT_EQ(word<uint64_t>(answer, 4), 41U);
 }
 
+/// Cells of answers do not carry the number of executed messages; the last acknowledgement does.
+TEST_F(RoceTranslation, an_answer_tells_how_many_messages_were_executed) {
+  const auto request =
+      words(uint64_t{0x8000}, 0x55U, uint8_t{2}, uint8_t{8}, uint16_t{0}, uint64_t{2}, uint64_t{3});
+  const auto executed = [&](uint32_t psn) {
+    (void)one({.opcode = Opcode::kFetchOpRequest, .psn = psn, .payload = request});
+    const CapturedFrame answer =
+        one({.opcode = Opcode::kFetchOpResponse, .psn = psn, .answer = true, .payload = words(uint64_t{41})});
+    return word<uint32_t>(answer, 0) & 0xFFFFFF;
+  };
+  EXPECT_EQ(executed(100), 0U);
+  (void)one(ack_of(100, 0, AckCode::kAck, 7));
+  EXPECT_EQ(executed(101), 7U);
+  Hand response{.opcode = Opcode::kRdmaReadResponse, .psn = 101, .answer = true};
+  response.flags = kWholeCell | kCellVa;
+  response.parts = words(uint64_t{0}, 0x11U);
+  EXPECT_EQ(word<uint32_t>(one(response), 0) & 0xFFFFFF, 7U);
+}
+
 TEST_F(RoceTranslation, acknowledgements_name_the_last_frame_of_the_cell) {
   EXPECT_EQ(psn(one({.psn = 20, .flags = kCellFirst, .bytes = kCellPayload})), 20U);
   EXPECT_EQ(psn(one({.psn = 20, .cell = 1, .flags = kCellLast})), 21U);
@@ -346,6 +365,22 @@ TEST_F(RoceTranslation, datagrams_carry_q_key_and_sender) {
                                   .parts = words(1U, uint16_t{0}, uint16_t{0}, 0xABU)});
   EXPECT_EQ(opcode(with), 0x65);
   EXPECT_EQ(word<uint32_t>(with, 8), 0xABU);
+}
+
+TEST_F(RoceTranslation, the_base_header_has_the_flags_of_the_cell) {
+  constexpr uint8_t kSolicited = 0x80;
+  constexpr uint8_t kMigrated = 0x40;
+  for (const bool datagram : {false, true}) {
+    Hand hand{.opcode = datagram ? Opcode::kUdSend : Opcode::kSend};
+    if (datagram) hand.parts = words(1U, uint16_t{0}, uint16_t{0});
+    const auto flags = [&](uint8_t flags2) {
+      hand.flags2 = flags2;
+      return static_cast<uint8_t>(one(hand).data[kBase + 1]) & (kSolicited | kMigrated);
+    };
+    EXPECT_EQ(flags(0), kMigrated);
+    EXPECT_EQ(flags(kCell2Solicited), kSolicited | kMigrated);
+    EXPECT_EQ(flags(kCell2MayMigrate), 0);
+  }
 }
 
 TEST_F(RoceTranslation, a_datagram_with_a_global_header_goes_by_ipv6) {
@@ -438,8 +473,11 @@ TEST_F(RoceTranslation, rd_has_its_contexts) {
 
 TEST_F(RoceTranslation, a_cell_larger_than_the_largest_path_mtu_is_two_frames) {
   translator = RoceTranslator(8192);
-  const std::vector<CapturedFrame> first = take({.psn = 7, .flags = kCellFirst, .bytes = 8192});
+  const std::vector<CapturedFrame> first =
+      take({.psn = 7, .flags = kCellFirst | kCellAckWanted, .bytes = 8192});
   ASSERT_EQ(first.size(), 2U);
+  EXPECT_FALSE(asks(first[0]));
+  EXPECT_TRUE(asks(first[1])) << "an acknowledgement is asked for once, by the last frame";
   EXPECT_EQ(opcode(first[0]), 0x00);
   EXPECT_EQ(opcode(first[1]), 0x01);
   EXPECT_EQ(psn(first[1]), 8U);

@@ -236,6 +236,10 @@ TEST(ChildProcess, commands_end_or_are_ended) {
   ASSERT_TRUE(echo.ok());
   EXPECT_EQ(echo.value().exit_code, 3);
   EXPECT_EQ(echo.value().output, "out\nerr\n");
+  const Result<CommandResult> killed =
+      run_command({"/bin/sh", "-c", "kill -9 $$"}, -1, std::chrono::seconds(10));
+  ASSERT_TRUE(killed.ok());
+  EXPECT_EQ(killed.value().exit_code, 128 + SIGKILL) << "as a shell says it";
   EXPECT_FALSE(run_command({"/bin/sleep", "60"}, -1, std::chrono::milliseconds(50)).ok());
   EXPECT_FALSE(run_command({"/nonexistent/program"}, -1, std::chrono::seconds(1)).ok());
   EXPECT_FALSE(run_command({"no-such-program-of-ours"}, -1, std::chrono::seconds(1)).ok());
