@@ -16,6 +16,7 @@
 #include "verbs/explain/explain.h"
 #include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
+#include "verbs/process/process_node.h"
 #include "verbs/regions.h"
 
 namespace weft::verbs {
@@ -303,7 +304,8 @@ WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
 
 WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return guarded(static_cast<ibv_ah*>(nullptr), [&]() -> ibv_ah* {
-    const int gids = gid_count(*ours(pd->context).node);
+    const ProcessNode& node = *ours(pd->context).node;
+    const int gids = gid_count(node);
     if (!has_source(*attr, gids)) {
       explain("ibv_create_ah: grh.sgid_index {}: the port's GID table has {} entries, from 0",
               attr->grh.sgid_index, gids);
@@ -312,7 +314,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     }
     auto out = std::make_unique<Ah>();
     const hca::Made<hca::AddressHandle> made =
-        ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
+        ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr, node.settings().roce));
     if (made.object == nullptr) return no_object(made.refusal, "ibv_create_ah");
     out->object = made.object;
     out->domain = use_parent(pd);

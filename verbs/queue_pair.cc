@@ -295,14 +295,19 @@ WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  const weft::Reason why = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
+  const weft::Gid group = group_gid(*gid);
+  const bool roce = ours(qp->context).node->settings().roce;
+  const weft::Reason why = ours(qp).object->attach_mcast(group, group_lid(group, lid, roce));
   const bool no_group = why == weft::Reason::kNotOfService || why == weft::Reason::kBadAddress;
-  return fail_with(why, no_group ? "needs a UD QP, a multicast GID and a multicast LID" : to_string(why),
-                   "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
+  return fail_with(
+      why, no_group ? "needs a UD QP, a multicast GID and on InfiniBand a multicast LID" : to_string(why),
+      "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
 WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  return fail(ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid)),
+  const weft::Gid group = group_gid(*gid);
+  const bool roce = ours(qp->context).node->settings().roce;
+  return fail(ours(qp).object->detach_mcast(group, group_lid(group, lid, roce)),
               "ibv_detach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
