@@ -1,10 +1,6 @@
 // Multicast groups of a RoCE port: the group's GID names it, and the LID means nothing.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
 #include <cstdlib>
-#include <string>
+#include <cstring>
 
 #include "messages/multicast.h"
 #include "tests/unit/verbs/verbs_fixture.h"
@@ -22,20 +18,6 @@ class RocePort : public Verbs {
     gid.raw[1] = 0x12;
     gid.raw[15] = 0x07;
     return gid;
-  }
-  /// This test once more, as a program whose port is a RoCE port.
-  static int run_as_roce() {
-    const std::string filter = std::string("--gtest_filter=RocePort.") +
-                               ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    const pid_t pid = fork();
-    if (pid == 0) {
-      setenv(kFlavour, "roce", 1);
-      execl("/proc/self/exe", "a program with a RoCE port", filter.c_str(), "--gtest_brief=1", nullptr);
-      _exit(127);
-    }
-    int status = 0;
-    EXPECT_EQ(waitpid(pid, &status, 0), pid);
-    return status;
   }
   [[nodiscard]] static bool is_roce() { return std::getenv(kFlavour) != nullptr; }
 
@@ -60,7 +42,7 @@ class RocePort : public Verbs {
 
 TEST_F(RocePort, joins_and_reaches_a_group_by_its_gid_alone) {
   if (!is_roce()) {
-    EXPECT_EQ(run_as_roce(), 0);
+    EXPECT_EQ(run_again(kFlavour, "roce"), 0);
     return;
   }
   const ibv_gid gid = group();
