@@ -51,8 +51,19 @@ bool is_implicit(const RegionRequest& request) noexcept {
          (request.access & IBV_ACCESS_ON_DEMAND) != 0;
 }
 
+/// Address for peers and address of the memory have the same place in their pages, as the kernel demands.
+/// Addresses of a zero-based region begin at 0 instead.
+bool places_agree(const RegionRequest& request) {
+  const uint64_t in_page = adapter::page_bytes() - 1;
+  const uint64_t apart = reinterpret_cast<uintptr_t>(request.addr) ^ request.iova;
+  if ((request.access & IBV_ACCESS_ZERO_BASED) != 0 || (apart & in_page) == 0) return true;
+  explain("{}: addr {}, iova {:#x}: both must have the same offset in a page of {} bytes", request.call,
+          request.addr, request.iova, in_page + 1);
+  return false;
+}
+
 bool may_register(const RegionRequest& request) {
-  if (!knows_access(request.call, request.access)) return false;
+  if (!knows_access(request.call, request.access) || !places_agree(request)) return false;
   if (request.length > kRegionBytesMax && !is_implicit(request)) {
     explain("{}: {} bytes: a region over all addresses needs IBV_ACCESS_ON_DEMAND and address 0",
             request.call, request.length);
