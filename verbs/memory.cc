@@ -131,22 +131,34 @@ uint32_t key_of(const Mr& region) noexcept {
   return region.object->region().lkey.value();
 }
 
+/// Explains a change with values that cannot be.
+int refuse_change(int flags, unsigned access) {
+  explain(
+      "ibv_rereg_mr: flags {:#x}, access {:#x}: must change memory, PD or access, come with the new values, "
+      "and have access 0 without IBV_REREG_MR_CHANGE_ACCESS",
+      flags, access);
+  errno = EINVAL;
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
 /// @return 0, or the code for the side that failed; the region is then unchanged
 int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, unsigned access) {
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool to_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || (to_pd && pd == nullptr) ||
-      (moves && (addr == nullptr || length == 0)) || (rights && !knows_access("ibv_rereg_mr", access))) {
-    explain("ibv_rereg_mr: flags {:#x}: must change memory, PD or access and come with the new values",
-            flags);
-    errno = EINVAL;
-    return IBV_REREG_MR_ERR_INPUT;
-  }
+      (moves && (addr == nullptr || length == 0)) || (!rights && access != 0) ||
+      (rights && !knows_access("ibv_rereg_mr", access)))
+    return refuse_change(flags, access);
   Handles<KnownRegion>& regions = ours(mr.context).device->regions;
   Mr& region = ours<Mr>(&mr);
   const uint32_t before = key_of(region);
   KnownRegion now = regions.find(before);
+  if (now.uses != nullptr && now.uses->memory.holds()) {
+    explain("ibv_rereg_mr: lkey {:#x}: a region of device memory cannot be changed", before);
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_CMD;
+  }
   if (moves && !may_pin("ibv_rereg_mr", addr, length, rights ? access : now.access)) {
     errno = EFAULT;
     return IBV_REREG_MR_ERR_INPUT;

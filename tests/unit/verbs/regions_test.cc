@@ -279,6 +279,38 @@ TEST_F(Regions, an_address_for_peers_has_the_place_in_its_page_of_the_address_it
   EXPECT_EQ(ibv_dereg_mr(zero), 0);
 }
 
+TEST_F(Regions, rights_that_no_flag_announces_are_refused) {
+  ibv_mr* own = ibv_reg_mr(pd, memory.data(), 64, kLocal);
+  ASSERT_NE(own, nullptr);
+  const uint32_t key = own->lkey;
+  errno = 0;
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, kLocal), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data() + 64, 64, kLocal),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(own->lkey, key);
+  EXPECT_EQ(own->addr, memory.data());
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dereg_mr(own), 0);
+}
+
+TEST_F(Regions, a_region_of_device_memory_is_not_registered_again) {
+  ibv_alloc_dm_attr attr{.length = 64};
+  ibv_dm* dm = ibv_alloc_dm(context, &attr);
+  ASSERT_NE(dm, nullptr);
+  ibv_mr* region = ibv_reg_dm_mr(pd, dm, 0, 64, kAllRights | IBV_ACCESS_ZERO_BASED);
+  ASSERT_NE(region, nullptr);
+  errno = 0;
+  EXPECT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kLocal),
+            IBV_REREG_MR_ERR_CMD);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(), 64, 0),
+            IBV_REREG_MR_ERR_CMD);
+  EXPECT_EQ(write(8, region->rkey), IBV_WC_SUCCESS) << "nothing has changed";
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+  EXPECT_EQ(ibv_free_dm(dm), 0);
+}
+
 TEST_F(Regions, a_buffer_belongs_to_its_domain) {
   ibv_pd* other = ibv_alloc_pd(context);
   void* buffer = nullptr;
