@@ -39,6 +39,8 @@ TEST_F(Contracts, every_rate_is_a_number_and_back) {
   }
   EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_100_GBPS), 103125);
   EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_10_GBPS), 4);
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_28_GBPS), 11) << "11.25, as libibverbs rounds it";
+  EXPECT_EQ(mult_to_ibv_rate(11), IBV_RATE_28_GBPS);
   EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_MAX), -1);
   EXPECT_EQ(mbps_to_ibv_rate(1), IBV_RATE_MAX);
   EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_14_GBPS), -1) << "no multiple of 2.5 Gb/s";
