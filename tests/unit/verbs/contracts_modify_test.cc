@@ -106,5 +106,28 @@ TEST_F(Changes, with_bits_that_mean_nothing_are_not_supported) {
   EXPECT_EQ(qp->state, IBV_QPS_RESET);
 }
 
+/// The completion of the receive tells what happened. An event would tell it again.
+TEST_F(Contracts, a_receive_that_is_too_short_is_told_by_its_completion_alone) {
+  const auto two = connected(4, cq);
+  ASSERT_EQ(fcntl(context->async_fd, F_SETFL, O_NONBLOCK), 0);
+  post_recv(two[1], 5, 4096, 4);
+  ASSERT_EQ(post_message(two[0], 6), 0);
+  std::map<uint64_t, ibv_wc_status> ended;
+  for (int i = 0; i < 2; ++i) {
+    const ibv_wc wc = next();
+    ended[wc.wr_id] = wc.status;
+  }
+  EXPECT_EQ(ended[5], IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(ended[6], IBV_WC_REM_INV_REQ_ERR);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ibv_async_event event{};
+  while (ibv_get_async_event(context, &event) == 0) {
+    EXPECT_TRUE(event.event_type == IBV_EVENT_COMM_EST || event.event_type == IBV_EVENT_PORT_ACTIVE)
+        << ibv_event_type_str(event.event_type);
+    ibv_ack_async_event(&event);
+  }
+  end(two);
+}
+
 }  // namespace
 }  // namespace weft::test
