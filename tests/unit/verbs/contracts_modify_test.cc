@@ -1,8 +1,11 @@
-// What ibv_modify_qp(3) refuses as the kernel does: ports of addresses, moves out of RESET, unknown bits.
+// What ibv_modify_qp(3) refuses as the kernel does: ports of addresses, moves out of RESET, unknown bits. And
+// which error of a QP makes no event.
 #include <gmock/gmock.h>
 
-#include <functional>
+#include <chrono>
+#include <map>
 #include <string>
+#include <thread>
 
 #include "tests/unit/verbs/contracts_fixture.h"
 

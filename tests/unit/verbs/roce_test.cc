@@ -48,8 +48,8 @@ TEST_F(RocePort, joins_and_reaches_a_group_by_its_gid_alone) {
   const ibv_gid gid = group();
   ibv_qp* ud = make_qp(IBV_QPT_UD);
   bring_up(ud, 0);
-  ibv_gid nobody{};
-  EXPECT_EQ(ibv_attach_mcast(ud, &nobody, 0), EINVAL) << "no group";
+  ibv_gid none{};
+  EXPECT_EQ(ibv_attach_mcast(ud, &none, 0), EINVAL) << "no group";
   Gid raw;
   std::memcpy(raw.data(), gid.raw, raw.size());
   const uint16_t own = multicast_lid(raw).value();  // librdmacm names it
