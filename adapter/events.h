@@ -41,7 +41,7 @@ struct AsyncEvent {
   AsyncEventKind kind{};
   Qpn qpn{};
   WcStatus status = WcStatus::kSuccess;
-  bool completed = false;  // kQpFatal: a completion with an error has already reported it
+  bool completed = false;  // kQpFatal, kQpRequestError, kQpAccessError: a completion has already reported it
   uint8_t port = 0;
   CompletionQueue* cq = nullptr;
   uint64_t address = 0;  // kPageFault: the virtual address

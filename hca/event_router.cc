@@ -7,6 +7,14 @@
 #include "adapter/queues/completion_queue.h"
 
 namespace weft::hca {
+namespace {
+
+bool is_qp_error(adapter::AsyncEventKind kind) noexcept {
+  return kind == adapter::AsyncEventKind::kQpFatal || kind == adapter::AsyncEventKind::kQpRequestError ||
+         kind == adapter::AsyncEventKind::kQpAccessError;
+}
+
+}  // namespace
 
 void EventRouter::add(ContextBase& context) noexcept {
   context.next = std::exchange(contexts_, &context);
@@ -25,8 +33,8 @@ void EventRouter::deliver_events() noexcept {
 
 void EventRouter::deliver(const adapter::AsyncEvent& event) noexcept {
   const std::optional<EventKind> kind = kind_of(event.kind);
-  // The QP fatal event is only for errors that no completion reports (InfiniBand).
-  if (!kind || (event.kind == adapter::AsyncEventKind::kQpFatal && event.completed)) return;
+  // The error events of a QP are only for errors that no completion reports (InfiniBand).
+  if (!kind || (event.completed && is_qp_error(event.kind))) return;
   const bool of_object = event.cq != nullptr || event.srq != nullptr || event.qpn != Qpn(0);
   if (of_object && event.user == nullptr) return;
   raise({.kind = *kind,

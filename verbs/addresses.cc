@@ -5,6 +5,7 @@
 #include "base/endian.h"
 #include "messages/link_hello.h"
 #include "messages/link_local.h"
+#include "messages/multicast.h"
 #include "rdma_cm/node_addresses.h"
 #include "verbs/process/process_node.h"
 
@@ -70,6 +71,10 @@ Lid dlid_of(const ibv_ah_attr& attr) noexcept {
   return named != kLidNone ? named : Lid(attr.dlid);
 }
 
+Lid group_lid(const Gid& group, uint16_t lid, bool roce) noexcept {
+  return roce && is_multicast(group) ? multicast_lid(group) : Lid(lid);
+}
+
 uint16_t pkey_at(ProcessNode& node, uint8_t port, size_t index) noexcept {
   const hca::PortState state = node.port(port);
   if (index == 0 && state.info.pkeys[0] == 0) return kPkeyDefault;
@@ -91,9 +96,10 @@ bool has_source(const ibv_ah_attr& way, int gids) noexcept {
   return way.is_global == 0 || way.grh.sgid_index < gids;
 }
 
-adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept {
+adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr, bool roce) noexcept {
   adapter::AhAttr out;
-  out.dlid = dlid_of(attr);
+  const Gid gid = attr.is_global != 0 ? group_gid(attr.grh.dgid) : Gid{};
+  out.dlid = is_multicast(gid) ? group_lid(gid, attr.dlid, roce) : dlid_of(attr);
   out.sl = ServiceLevel(attr.sl);
   out.port = attr.port_num;
   out.is_global = attr.is_global != 0;

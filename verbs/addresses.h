@@ -27,6 +27,8 @@ class ProcessNode;
 /// Destination LID of an address: the LID of its GID if that is a RoCE GID, else the `dlid` field. For RoCE
 /// the field may hold something else (UCX puts the UDP source port there).
 [[nodiscard]] Lid dlid_of(const ibv_ah_attr& attr) noexcept;
+/// LID of a multicast group. On RoCE the group's GID alone names it: programs give any LID there, mostly 0.
+[[nodiscard]] Lid group_lid(const Gid& group, uint16_t lid, bool roce) noexcept;
 /// P_Key at `index` of the port's table; 0 when the entry is empty or does not exist.
 [[nodiscard]] uint16_t pkey_at(ProcessNode& node, uint8_t port, size_t index) noexcept;
 
@@ -45,6 +47,6 @@ class ProcessNode;
 [[nodiscard]] Gid far_gid(const ibv_gid& gid) noexcept;
 /// GID of a multicast group, unchanged.
 [[nodiscard]] Gid group_gid(const ibv_gid& gid) noexcept;
-[[nodiscard]] adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr) noexcept;
+[[nodiscard]] adapter::AhAttr ah_attr_of(const ibv_ah_attr& attr, bool roce) noexcept;
 
 }  // namespace weft::verbs

@@ -16,6 +16,7 @@
 #include "verbs/explain/explain.h"
 #include "verbs/explain/refusals.h"
 #include "verbs/objects.h"
+#include "verbs/process/process_node.h"
 #include "verbs/regions.h"
 
 namespace weft::verbs {
@@ -50,8 +51,19 @@ bool is_implicit(const RegionRequest& request) noexcept {
          (request.access & IBV_ACCESS_ON_DEMAND) != 0;
 }
 
+/// Address for peers and address of the memory have the same place in their pages, as the kernel demands.
+/// Addresses of a zero-based region begin at 0 instead.
+bool places_agree(const RegionRequest& request) {
+  const uint64_t in_page = adapter::page_bytes() - 1;
+  const uint64_t apart = reinterpret_cast<uintptr_t>(request.addr) ^ request.iova;
+  if ((request.access & IBV_ACCESS_ZERO_BASED) != 0 || (apart & in_page) == 0) return true;
+  explain("{}: addr {}, iova {:#x}: both must have the same offset in a page of {} bytes", request.call,
+          request.addr, request.iova, in_page + 1);
+  return false;
+}
+
 bool may_register(const RegionRequest& request) {
-  if (!knows_access(request.call, request.access)) return false;
+  if (!knows_access(request.call, request.access) || !places_agree(request)) return false;
   if (request.length > kRegionBytesMax && !is_implicit(request)) {
     explain("{}: {} bytes: a region over all addresses needs IBV_ACCESS_ON_DEMAND and address 0",
             request.call, request.length);
@@ -119,22 +131,34 @@ uint32_t key_of(const Mr& region) noexcept {
   return region.object->region().lkey.value();
 }
 
+/// Explains a change with values that cannot be.
+int refuse_change(int flags, unsigned access) {
+  explain(
+      "ibv_rereg_mr: flags {:#x}, access {:#x}: must change memory, PD or access, come with the new values, "
+      "and have access 0 without IBV_REREG_MR_CHANGE_ACCESS",
+      flags, access);
+  errno = EINVAL;
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
 /// @return 0, or the code for the side that failed; the region is then unchanged
 int reregister(ibv_mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, unsigned access) {
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   const bool to_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
   const bool rights = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || (to_pd && pd == nullptr) ||
-      (moves && (addr == nullptr || length == 0)) || (rights && !knows_access("ibv_rereg_mr", access))) {
-    explain("ibv_rereg_mr: flags {:#x}: must change memory, PD or access and come with the new values",
-            flags);
-    errno = EINVAL;
-    return IBV_REREG_MR_ERR_INPUT;
-  }
+      (moves && (addr == nullptr || length == 0)) || (!rights && access != 0) ||
+      (rights && !knows_access("ibv_rereg_mr", access)))
+    return refuse_change(flags, access);
   Handles<KnownRegion>& regions = ours(mr.context).device->regions;
   Mr& region = ours<Mr>(&mr);
   const uint32_t before = key_of(region);
   KnownRegion now = regions.find(before);
+  if (now.uses != nullptr && now.uses->memory.holds()) {
+    explain("ibv_rereg_mr: lkey {:#x}: a region of device memory cannot be changed", before);
+    errno = EINVAL;
+    return IBV_REREG_MR_ERR_CMD;
+  }
   if (moves && !may_pin("ibv_rereg_mr", addr, length, rights ? access : now.access)) {
     errno = EFAULT;
     return IBV_REREG_MR_ERR_INPUT;
@@ -303,7 +327,8 @@ WEFT_VERBS_API int ibv_dereg_mr(ibv_mr* mr) {
 
 WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   return guarded(static_cast<ibv_ah*>(nullptr), [&]() -> ibv_ah* {
-    const int gids = gid_count(*ours(pd->context).node);
+    const ProcessNode& node = *ours(pd->context).node;
+    const int gids = gid_count(node);
     if (!has_source(*attr, gids)) {
       explain("ibv_create_ah: grh.sgid_index {}: the port's GID table has {} entries, from 0",
               attr->grh.sgid_index, gids);
@@ -312,7 +337,7 @@ WEFT_VERBS_API ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     }
     auto out = std::make_unique<Ah>();
     const hca::Made<hca::AddressHandle> made =
-        ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr));
+        ours(pd->context).context->create_ah(*ours<Pd>(pd).object, ah_attr_of(*attr, node.settings().roce));
     if (made.object == nullptr) return no_object(made.refusal, "ibv_create_ah");
     out->object = made.object;
     out->domain = use_parent(pd);

@@ -1,5 +1,6 @@
 #include "verbs/qp_attr.h"
 
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -93,6 +94,34 @@ struct WrongCode {
   uint32_t value = 0;
 };
 
+/// A QP has one port, the one of its address. In SQD, RC and XRC QPs may change it.
+WrongCode wrong_port(const ibv_qp_attr& attr, int mask, const ChangeBasis& basis) noexcept {
+  const auto exists = [&basis](uint8_t port) { return port != 0 && port <= basis.ports; };
+  const uint8_t port = attr.ah_attr.port_num;
+  const bool named_port = (mask & IBV_QP_PORT) != 0;
+  const bool in_sqd = basis.state == adapter::QpState::kSqd;
+  const bool keeps = basis.state == adapter::QpState::kInit || (in_sqd && basis.type == IBV_QPT_UC);
+  if ((mask & IBV_QP_AV) != 0) {
+    if (!exists(port)) return {"ah_attr.port_num must be a port of the device, from 1", port};
+    if (named_port && port != attr.port_num) return {"ah_attr.port_num must be port_num", port};
+    if (!named_port && keeps && port != basis.port)
+      return {"ah_attr.port_num must be the QP's port, the port_num that it got in INIT", port};
+  }
+  if ((mask & IBV_QP_ALT_PATH) == 0) return {};
+  if (!exists(attr.alt_port_num))
+    return {"alt_port_num must be a port of the device, from 1", attr.alt_port_num};
+  if (attr.alt_ah_attr.port_num != attr.alt_port_num)
+    return {"alt_ah_attr.port_num must be alt_port_num", attr.alt_ah_attr.port_num};
+  return {};
+}
+
+/// InfiniBand lets a QP fail in every state. The kernel lets a QP leave RESET for INIT alone.
+WrongCode wrong_move(const ibv_qp_attr& attr, int mask, const ChangeBasis& basis) noexcept {
+  const bool fails = (mask & IBV_QP_STATE) != 0 && raw(attr.qp_state) == IBV_QPS_ERR;
+  if (!fails || basis.state != adapter::QpState::kReset) return {};
+  return {"qp_state of a QP in RESET must be IBV_QPS_RESET (0) or IBV_QPS_INIT (1)", IBV_QPS_ERR};
+}
+
 WrongCode wrong_code(const ibv_qp_attr& attr, int mask, int gids) noexcept {
   if ((mask & IBV_QP_AV) != 0 && !has_source(attr.ah_attr, gids))
     return {"ah_attr.grh.sgid_index must be an index of the port's GID table (gid_tbl_len)",
@@ -131,17 +160,23 @@ adapter::AlternatePath alternate_of(const ibv_qp_attr& attr) noexcept {
 
 }  // namespace
 
-QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept {
+QpChange qp_change_of(const ibv_qp_attr& given, int mask, const ChangeBasis& basis) noexcept {
   QpChange out;
   if ((mask & ~kSame) != 0) {
-    out.fault = "attr_mask must have known bits only, and not IBV_QP_CAP, because queues keep their size";
+    const bool unknown = (mask & ~(kSame | IBV_QP_CAP)) != 0;
+    out.fault = unknown ? "attr_mask must have known bits only"
+                        : "attr_mask must not have IBV_QP_CAP, because queues keep their size";
     out.value = static_cast<uint32_t>(mask);
+    out.error = unknown ? EOPNOTSUPP : EINVAL;
     return out;
   }
   const ibv_qp_attr attr = named(given, mask);
-  const WrongCode wrong = wrong_code(attr, mask, gids);
+  WrongCode wrong = wrong_code(attr, mask, basis.gids);
+  if (wrong.fault == nullptr) wrong = wrong_port(attr, mask, basis);
+  if (wrong.fault == nullptr) wrong = wrong_move(attr, mask, basis);
   out.fault = wrong.fault;
   out.value = wrong.value;
+  out.error = wrong.fault != nullptr ? EINVAL : 0;
   out.mask = static_cast<uint32_t>(mask);
   out.attr.state = static_cast<adapter::QpState>(raw(attr.qp_state));
   out.attr.access = static_cast<adapter::Access>(attr.qp_access_flags & ~kOfRegions);
@@ -167,6 +202,12 @@ QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept {
   out.attr.sqd_notify = attr.en_sqd_async_notify != 0;
   out.attr.path_mig_state = static_cast<adapter::PathMigState>(attr.path_mig_state);
   out.attr.alt = alternate_of(attr);
+  // A new address alone moves the QP to its port.
+  const bool in_sqd = basis.state == adapter::QpState::kSqd;
+  if (in_sqd && (mask & (IBV_QP_AV | IBV_QP_PORT)) == IBV_QP_AV && attr.ah_attr.port_num != basis.port) {
+    out.mask |= IBV_QP_PORT;
+    out.attr.port = attr.ah_attr.port_num;
+  }
   return out;
 }
 

@@ -16,9 +16,17 @@ struct QpChange {
   uint32_t mask = 0;
   const char* fault = nullptr;
   uint32_t value = 0;  // with a fault: the wrong value
+  int error = 0;       // with a fault: the errno
 };
-/// @param gids entries of the port's GID table
-[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask, int gids) noexcept;
+/// What the values of a change depend on.
+struct ChangeBasis {
+  ibv_qp_type type{};
+  adapter::QpState state{};  // of the QP, before the change
+  uint8_t port = 0;          // of the QP; 0 before INIT
+  uint32_t ports = 0;        // of the device
+  int gids = 0;              // entries of the port's GID table
+};
+[[nodiscard]] QpChange qp_change_of(const ibv_qp_attr& given, int mask, const ChangeBasis& basis) noexcept;
 /// After a path migration, moves the alternate address and timeout to those in force.
 void settle(KeptAttr& kept, const adapter::QpAttr& now) noexcept;
 /// Keeps the values that ibv_query_qp() must return exactly as the program set them.

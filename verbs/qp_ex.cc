@@ -251,6 +251,7 @@ int wr_complete(ibv_qp_ex* qp) noexcept {
 
 uint64_t possible_operations(ibv_qp_type type) noexcept {
   constexpr uint64_t kSends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  // UC has no SEND with Invalidate (InfiniBand).
   constexpr uint64_t kWrites = kSends | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
   constexpr uint64_t kAll = kWrites | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ |

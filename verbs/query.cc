@@ -185,8 +185,7 @@ WEFT_VERBS_API int ibv_query_gid(ibv_context* context, uint8_t port, int index, 
 WEFT_VERBS_API int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* out,
                                      uint32_t flags, size_t bytes) {
   return guarded(ENOMEM, [&] {
-    if (!has_port(context, port, "ibv_query_gid_ex")) return fail(EINVAL);
-    if (!has_gid(context, index)) return fail(ENODATA);
+    if (!has_port(context, port, "ibv_query_gid_ex") || !has_gid(context, index)) return fail(EINVAL);
     if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return fail(EINVAL);
     std::memset(static_cast<void*>(out), 0, bytes);
     const bool roce = ours(context).node->settings().roce;

@@ -232,6 +232,24 @@ WEFT_VERBS_API ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 
 namespace {
 
+/// For changes that depend on the QP's state or port. Others need no answer of the adapter.
+ChangeBasis basis_of(const Qp& pair, const ibv_qp_attr& attr, int mask) {
+  const ibv_qp& qp = pair.c.qp_base;
+  ProcessNode& node = *ours(qp.context).node;
+  ChangeBasis out{.type = qp.qp_type,
+                  .state = adapter::QpState::kRts,
+                  .ports = node.device().ports(),
+                  .gids = gid_count(node)};
+  const bool fails = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_ERR;
+  if (!fails && (mask & IBV_QP_AV) == 0) return out;
+  adapter::QpAttr now;
+  adapter::QpConfig config;
+  if (pair.object->query(now, config) != weft::Reason::kOk) return out;
+  out.state = now.state;
+  out.port = now.port;
+  return out;
+}
+
 /// If the QP has migrated, its alternate path becomes the path in force; call before another alternate path
 /// is loaded.
 void settle(Qp& pair) {
@@ -246,10 +264,10 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
   return guarded(ENOMEM, [&] {
     Qp& pair = ours(qp);
     const int mask = meant_mask(qp->qp_type, given_mask);
-    const QpChange change = qp_change_of(*attr, mask, gid_count(*ours(qp->context).node));
+    const QpChange change = qp_change_of(*attr, mask, basis_of(pair, *attr, mask));
     if (change.fault != nullptr) {
       explain("ibv_modify_qp: QP {:#x}: {}, and is {}", qp->qp_num, change.fault, change.value);
-      return fail(EINVAL);
+      return fail(change.error);
     }
     if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);
     const weft::Reason why = pair.object->modify(change.attr, change.mask);
@@ -295,14 +313,19 @@ WEFT_VERBS_API int ibv_destroy_qp(ibv_qp* qp) {
 }
 
 WEFT_VERBS_API int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  const weft::Reason why = ours(qp).object->attach_mcast(group_gid(*gid), weft::Lid(lid));
+  const weft::Gid group = group_gid(*gid);
+  const bool roce = ours(qp->context).node->settings().roce;
+  const weft::Reason why = ours(qp).object->attach_mcast(group, group_lid(group, lid, roce));
   const bool no_group = why == weft::Reason::kNotOfService || why == weft::Reason::kBadAddress;
-  return fail_with(why, no_group ? "needs a UD QP, a multicast GID and a multicast LID" : to_string(why),
-                   "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
+  return fail_with(
+      why, no_group ? "needs a UD QP, a multicast GID and on InfiniBand a multicast LID" : to_string(why),
+      "ibv_attach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 
 WEFT_VERBS_API int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
-  return fail(ours(qp).object->detach_mcast(group_gid(*gid), weft::Lid(lid)),
+  const weft::Gid group = group_gid(*gid);
+  const bool roce = ours(qp->context).node->settings().roce;
+  return fail(ours(qp).object->detach_mcast(group, group_lid(group, lid, roce)),
               "ibv_detach_mcast: QP {:#x}, mlid {:#x}", qp->qp_num, lid);
 }
 

@@ -18,12 +18,12 @@ const char* name_at(const std::array<const char*, kCount>& names, int at, const 
 struct Rate {
   ibv_rate rate;
   int mbps;
-  int multiple;  // of 2.5 Gb/s; 0: none
+  int multiple;  // of 2.5 Gb/s, as libibverbs has it; 0: none
 };
 constexpr Rate kRates[] = {
     {IBV_RATE_2_5_GBPS, 2500, 1},     {IBV_RATE_5_GBPS, 5000, 2},         {IBV_RATE_10_GBPS, 10000, 4},
     {IBV_RATE_14_GBPS, 14062, 0},     {IBV_RATE_20_GBPS, 20000, 8},       {IBV_RATE_25_GBPS, 25781, 0},
-    {IBV_RATE_28_GBPS, 28125, 0},     {IBV_RATE_30_GBPS, 30000, 12},      {IBV_RATE_40_GBPS, 40000, 16},
+    {IBV_RATE_28_GBPS, 28125, 11},    {IBV_RATE_30_GBPS, 30000, 12},      {IBV_RATE_40_GBPS, 40000, 16},
     {IBV_RATE_50_GBPS, 53125, 20},    {IBV_RATE_56_GBPS, 56250, 0},       {IBV_RATE_60_GBPS, 60000, 24},
     {IBV_RATE_80_GBPS, 80000, 32},    {IBV_RATE_100_GBPS, 103125, 0},     {IBV_RATE_112_GBPS, 112500, 0},
     {IBV_RATE_120_GBPS, 120000, 48},  {IBV_RATE_168_GBPS, 168750, 0},     {IBV_RATE_200_GBPS, 206250, 0},

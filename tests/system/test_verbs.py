@@ -23,7 +23,7 @@ PERFTESTS = [("ib_send_lat", "-n", "100"), ("ib_send_bw", "-n", "100", "-s", "65
              ("ib_atomic_lat", "-n", "50"), ("ib_atomic_bw", "-n", "100")]
 ROCE = [("ibv_rc_pingpong", "-n", "200", "-c", "-g", "1"), ("ibv_uc_pingpong", "-n", "200", "-g", "0"),
         ("ibv_ud_pingpong", "-n", "200", "-c", "-g", "1"), ("ib_send_bw", "-n", "100"), ("ib_send_bw", "-n", "100", "-c", "UD"),
-        ("ib_write_bw", "-n", "100", "-x", "3"), ("ib_read_lat", "-n", "50")]
+        ("ib_send_bw", "-n", "100", "-c", "UD", "-g", "-x", "1"), ("ib_write_bw", "-n", "100", "-x", "3"), ("ib_read_lat", "-n", "50")]
 ELF_SYMBOL = re.compile(r"^\s*\d+:\s+[0-9a-f]+\s+\d+\s+(FUNC|OBJECT)\s+(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+(?!UND)\S+\s+(\S+)$")
 
 

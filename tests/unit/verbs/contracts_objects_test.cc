@@ -224,7 +224,8 @@ TEST_F(Contracts, a_long_list_may_have_each_segment_at_an_odd_address) {
 // ---- queue pairs --------------------
 
 TEST_F(Contracts, operations_that_a_service_has_not_are_refused_at_creation) {
-  const std::array<std::pair<ibv_qp_type, uint64_t>, 3> none{{{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE},
+  const std::array<std::pair<ibv_qp_type, uint64_t>, 4> none{{{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE},
+                                                              {IBV_QPT_UC, IBV_QP_EX_WITH_SEND_WITH_INV},
                                                               {IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ},
                                                               {IBV_QPT_RC, IBV_QP_EX_WITH_TSO}}};
   for (const auto& [type, operation] : none) {

@@ -133,7 +133,7 @@ constexpr std::array kRows{
           const ibv_gid gid = Reasons::group();
           return ibv_attach_mcast(at.make_qp(IBV_QPT_RC), &gid, kGroupLid);
         },
-        ", mlid 0xc009: needs a UD QP, a multicast GID and a multicast LID"},
+        ", mlid 0xc009: needs a UD QP, a multicast GID and on InfiniBand a multicast LID"},
     Row{Reason::kConfined, nullptr, nullptr, "protocol/hca: ConsumerSpaces"},
     Row{Reason::kWrongMoment, nullptr, nullptr, "protocol/hca: ConsumerRegistration"},
     Row{Reason::kNotMember,

@@ -28,7 +28,9 @@ class Refusals : public Verbs {
       EXPECT_EQ(errno, error) << wrong.call;
     }
   }
-  Wrong region(const std::string& what, size_t bytes, uint64_t iova, unsigned access) {
+  /// @param page  address of the first byte for peers, without its place in the page
+  Wrong region(const std::string& what, size_t bytes, uint64_t page, unsigned access) {
+    const uint64_t iova = page | (reinterpret_cast<uintptr_t>(memory.data()) & 4095);
     return {"ibv_reg_mr_iova2: " + what,
             [=, this] { return ibv_reg_mr_iova2(pd, memory.data(), bytes, iova, access) != nullptr; }};
   }
@@ -70,11 +72,12 @@ TEST_F(Refusals, follow_the_adapters_state_and_not_the_struct_of_the_program) {
 
 TEST_F(Refusals, of_regions_that_cannot_be_are_not_a_lack_of_memory) {
   constexpr unsigned kLocal = IBV_ACCESS_LOCAL_WRITE;
-  all_are(EINVAL, {region("no bytes", 0, 0x1000, kLocal),
-                   region("past the end of the address space", memory.size(), UINT64_MAX - 100, kLocal),
-                   region("remote write without local write", 8, 0x1000, IBV_ACCESS_REMOTE_WRITE),
-                   region("remote atomic without local write", 8, 0x1000, IBV_ACCESS_REMOTE_ATOMIC),
-                   region("an unknown right", 8, 0x1000, kLocal | 1U << 19)});
+  all_are(EINVAL,
+          {region("no bytes", 0, 0x1000, kLocal),
+           region("past the end of the address space", memory.size(), UINT64_MAX & ~uint64_t{4095}, kLocal),
+           region("remote write without local write", 8, 0x1000, IBV_ACCESS_REMOTE_WRITE),
+           region("remote atomic without local write", 8, 0x1000, IBV_ACCESS_REMOTE_ATOMIC),
+           region("an unknown right", 8, 0x1000, kLocal | 1U << 19)});
 }
 
 TEST_F(Refusals, of_queues_beyond_the_limits_name_the_argument) {

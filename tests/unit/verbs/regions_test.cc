@@ -232,10 +232,10 @@ TEST_F(Regions, a_struct_says_what_is_registered) {
   EXPECT_EQ(write(address(memory.data()) + 8, plain->rkey), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dereg_mr(plain), 0);
   init.comp_mask |= verbs::kMrIova;
-  init.iova = 4096;
+  init.iova = 4096 + address(memory.data()) % 4096;
   ibv_mr* based = weft_reg_mr_ex(pd, &init);
   ASSERT_NE(based, nullptr);
-  EXPECT_EQ(write(4096 + 16, based->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(write(init.iova + 16, based->rkey), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dereg_mr(based), 0);
   init.comp_mask = verbs::kMrAddr | verbs::kMrFd;
   EXPECT_EQ(weft_reg_mr_ex(pd, &init), nullptr);
@@ -255,6 +255,60 @@ TEST_F(Regions, a_struct_says_what_is_registered) {
   EXPECT_EQ(weft_dealloc_dmah(handle), EBUSY);
   EXPECT_EQ(ibv_dereg_mr(hinted), 0);
   EXPECT_EQ(weft_dealloc_dmah(handle), 0);
+}
+
+/// A page of the memory is a page for peers: the kernel's drivers map whole pages.
+TEST_F(Regions, an_address_for_peers_has_the_place_in_its_page_of_the_address_itself) {
+  const uint64_t own = address(memory.data());
+  for (const uint64_t away : {uint64_t{1}, uint64_t{8}, uint64_t{2048}, uint64_t{4095}}) {
+    EXPECT_EQ(ibv_reg_mr_iova2(pd, memory.data(), 64, own + away, kAllRights), nullptr) << away;
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(ibv_reg_mr_iova(pd, memory.data(), 64, own + away, kAllRights), nullptr) << away;
+    EXPECT_EQ(errno, EINVAL);
+  }
+  for (const uint64_t away : {uint64_t{0}, uint64_t{4096}, uint64_t{1} << 40}) {
+    ibv_mr* region = ibv_reg_mr_iova2(pd, memory.data(), 64, own + away, kAllRights);
+    ASSERT_NE(region, nullptr) << away;
+    EXPECT_EQ(write(own + away + 8, region->rkey), IBV_WC_SUCCESS);
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
+  }
+  // Its addresses begin at 0, whatever the program gives.
+  ibv_mr* zero = ibv_reg_mr_iova2(pd, memory.data(), 64, own + 1, kAllRights | IBV_ACCESS_ZERO_BASED);
+  ASSERT_NE(zero, nullptr);
+  EXPECT_EQ(write(8, zero->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_dereg_mr(zero), 0);
+}
+
+TEST_F(Regions, rights_that_no_flag_announces_are_refused) {
+  ibv_mr* own = ibv_reg_mr(pd, memory.data(), 64, kLocal);
+  ASSERT_NE(own, nullptr);
+  const uint32_t key = own->lkey;
+  errno = 0;
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, kLocal), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data() + 64, 64, kLocal),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(own->lkey, key);
+  EXPECT_EQ(own->addr, memory.data());
+  EXPECT_EQ(ibv_rereg_mr(own, IBV_REREG_MR_CHANGE_PD, pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(ibv_dereg_mr(own), 0);
+}
+
+TEST_F(Regions, a_region_of_device_memory_is_not_registered_again) {
+  ibv_alloc_dm_attr attr{.length = 64};
+  ibv_dm* dm = ibv_alloc_dm(context, &attr);
+  ASSERT_NE(dm, nullptr);
+  ibv_mr* region = ibv_reg_dm_mr(pd, dm, 0, 64, kAllRights | IBV_ACCESS_ZERO_BASED);
+  ASSERT_NE(region, nullptr);
+  errno = 0;
+  EXPECT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kLocal),
+            IBV_REREG_MR_ERR_CMD);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_rereg_mr(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(), 64, 0),
+            IBV_REREG_MR_ERR_CMD);
+  EXPECT_EQ(write(8, region->rkey), IBV_WC_SUCCESS) << "nothing has changed";
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+  EXPECT_EQ(ibv_free_dm(dm), 0);
 }
 
 TEST_F(Regions, a_buffer_belongs_to_its_domain) {

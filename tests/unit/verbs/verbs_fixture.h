@@ -70,6 +70,20 @@ class Verbs : public ::testing::Test {
     EXPECT_EQ(ibv_dealloc_pd(pd), 0);
     EXPECT_EQ(ibv_close_device(context), 0);
   }
+  /// The running test once more, in a process of its own whose environment has `variable`. @return 0: passed
+  static int run_again(const char* variable, const char* value) {
+    const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string filter = std::string("--gtest_filter=") + test.test_suite_name() + "." + test.name();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      setenv(variable, value, 1);
+      execl("/proc/self/exe", test.name(), filter.c_str(), "--gtest_brief=1", nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    return status;
+  }
   [[nodiscard]] ibv_qp_init_attr init_of(ibv_qp_type type) const {
     return {.send_cq = cq,
             .recv_cq = cq,
