@@ -13,6 +13,7 @@
 #include "adapter/transport/pieces.h"
 #include "base/crc32c.h"
 #include "messages/ipv6_frame.h"
+#include "messages/link_local.h"
 #include "messages/transport_headers.h"
 
 namespace weft::adapter {
@@ -60,9 +61,12 @@ class PartWriter {
   return crc32c_copy(crc, cell + kCellHeaderBytes, &header, sizeof header);
 }
 
+/// A peer that is named by a link-local GID sees ours, the one of the port's GID table. Routers need the other.
 [[nodiscard, gnu::cold]] GlobalHeaderWire global_header_of(const AdapterPort& port,
                                                            const GlobalRoute& route) noexcept {
-  GlobalHeaderWire header = make_global_header(make_gid(port.info().subnet, port.info().guid), route.dgid);
+  const Guid guid = port.info().guid;
+  const Gid source = is_link_local(route.dgid) ? link_local_gid(guid) : make_gid(port.info().subnet, guid);
+  GlobalHeaderWire header = make_global_header(source, route.dgid);
   header.version_class_flow.set(6U << 28 | uint32_t{route.traffic_class} << 20 | route.flow_label);
   header.hop_limit = route.hop_limit;
   return header;

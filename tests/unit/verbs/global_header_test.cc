@@ -37,6 +37,7 @@ TEST_F(GlobalHeaders, of_a_datagram_has_the_fields_of_its_address_handle) {
   EXPECT_EQ(be32toh(header.version_tclass_flow), 6U << 28 | 0xA5U << 20 | 0x1'2345U);
   EXPECT_EQ(header.hop_limit, 7U);
   EXPECT_EQ(std::memcmp(&header.dgid, &gid, sizeof gid), 0);
+  EXPECT_EQ(std::memcmp(&header.sgid, &gid, sizeof gid), 0) << "the sender's, as its table has it";
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }
 
