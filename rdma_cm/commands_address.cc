@@ -70,7 +70,8 @@ int Commands::bind_to(CmId& id, const IpAddress& address) noexcept {
   if (error == EADDRINUSE) return refuse(error, "another id, or another process of this host, has the port");
   if (error == EADDRNOTAVAIL)
     return refuse(error,
-                  "another id, or another process of this host, has the port for this or every address");
+                  "another id, or another process of this host, has the port for this or every address, or "
+                  "none is free");
   if (error != 0) return error;
   id.state = IdState::kBound;
   id.on_device = ours;

@@ -71,7 +71,7 @@ enum class RequestAnswer : uint8_t {
   kTaken,       // `connection.user` is set, and accept(), reject() or answer() will follow
   kNoListener,  // rejected: no program listens there
   kRefused,     // rejected: the listener is not for this request
-  kLater,       // no room at present. The peer hears nothing and repeats its request, as with the kernel's CM
+  kLater,       // no room at present. A REQ gets no answer, so the peer repeats it; a SIDR_REQ is refused
 };
 
 /// The user of the connections. Called within receive() and poll(); must not destroy connections there.

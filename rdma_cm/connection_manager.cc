@@ -300,7 +300,7 @@ void ConnectionManager::on(const Arrival& /*at*/, const std::monostate& /*nothin
 Connection* ConnectionManager::find_rejected(Lid from, const CmRej& rej) noexcept {
   if (rej.remote_id == 0) {
     const auto asked = by_peer_.find(peer_key(from, false, rej.local_id));
-    if (asked != by_peer_.end()) return asked->second;
+    if (asked != by_peer_.end() && asked->second->state != CmState::kClosed) return asked->second;
   }
   return find(from, rej.local_id, rej.remote_id);
 }
@@ -326,7 +326,7 @@ Connection* ConnectionManager::begin(const Arrival& at, bool datagrams, uint32_t
   const auto key = peer_key(at.from, datagrams, id);
   const auto known = by_peer_.find(key);
   if (known != by_peer_.end()) {
-    on_repeated_request(*known->second);
+    on_repeated_request(at, *known->second);
     return nullptr;
   }
   Connection* connection = make(at.from);
@@ -348,11 +348,8 @@ Connection* ConnectionManager::begin(const Arrival& at, bool datagrams, uint32_t
   return connection;
 }
 
-/// Counts a request that is not taken. True if it is rejected.
-bool ConnectionManager::turned_away(RequestAnswer answer) noexcept {
-  if (answer == RequestAnswer::kTaken) return false;
+void ConnectionManager::count_turned_away(RequestAnswer answer) noexcept {
   counters_.add(answer == RequestAnswer::kLater ? CmCounter::kFull : CmCounter::kNoListener);
-  return answer != RequestAnswer::kLater;
 }
 
 void ConnectionManager::on(const Arrival& at, const CmReq& req) noexcept {
@@ -360,11 +357,12 @@ void ConnectionManager::on(const Arrival& at, const CmReq& req) noexcept {
   if (connection == nullptr) return;
   connection->peer_qpn = req.qpn;
   const RequestAnswer answer = user_.on_request(*connection, req);
-  if (turned_away(answer)) {
-    const uint16_t reason = answer == RequestAnswer::kNoListener ? kRejectInvalidService : kRejectConsumer;
+  if (answer == RequestAnswer::kTaken) return;
+  count_turned_away(answer);
+  const uint16_t reason = answer == RequestAnswer::kNoListener ? kRejectInvalidService : kRejectConsumer;
+  if (answer != RequestAnswer::kLater)
     send(at.from, refusal(at.mad.transaction, req.local_id, kAboutReq, reason));
-  }
-  if (answer != RequestAnswer::kTaken) forget(*connection);
+  forget(*connection);
 }
 
 void ConnectionManager::on(const Arrival& at, const CmSidrReq& req) noexcept {
@@ -372,13 +370,13 @@ void ConnectionManager::on(const Arrival& at, const CmSidrReq& req) noexcept {
   if (connection == nullptr) return;
   const RequestAnswer answer = user_.on_sidr_request(*connection, req);
   if (answer == RequestAnswer::kTaken) return;
-  static_cast<void>(turned_away(answer));
+  count_turned_away(answer);
   const uint8_t status = answer == RequestAnswer::kNoListener ? kSidrNoService : kSidrRefused;
   send(at.from, sidr_refusal(at.mad.transaction, req, status));
   forget(*connection);
 }
 
-void ConnectionManager::on_repeated_request(Connection& connection) noexcept {
+void ConnectionManager::on_repeated_request(const Arrival& at, Connection& connection) noexcept {
   if (connection.state == CmState::kReqReceived) {
     ask_for_patience(connection, kAboutReq);
   } else if (connection.state == CmState::kRepSent || connection.state == CmState::kTimewait) {
@@ -388,7 +386,7 @@ void ConnectionManager::on_repeated_request(Connection& connection) noexcept {
     counters_.add(CmCounter::kWrongState);
     if (connection.state != CmState::kClosed || connection.datagrams) return;
     send(connection.peer,
-         refusal(connection.last.transaction, connection.remote_id, kAboutReq, kRejectStaleConnection));
+         refusal(at.mad.transaction, connection.remote_id, kAboutReq, kRejectStaleConnection));
   }
 }
 
@@ -491,7 +489,7 @@ void ConnectionManager::on(const Arrival& at, const CmRej& rej) noexcept {
     case CmState::kReqReceived:
     case CmState::kRepSent:
     case CmState::kRepReceived:
-    case CmState::kEstablished:  // the peer's program rejected it before our RTU came
+    case CmState::kEstablished:  // the peer rejected it, or gave up, before our RTU came
     case CmState::kDreqSent:
       close(*connection);
       return tell_user(*connection, CmEventKind::kRejected, at.mad.body);

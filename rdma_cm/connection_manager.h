@@ -73,7 +73,7 @@ class ConnectionManager {
 
   Connection* make(Lid peer) noexcept;
   void forget(Connection& connection) noexcept;
-  [[nodiscard]] bool turned_away(RequestAnswer answer) noexcept;
+  void count_turned_away(RequestAnswer answer) noexcept;
   void set_timer(Connection& connection, Instant at) noexcept;
   void enter(Connection& connection, CmState state) noexcept;
   void watch(Connection& connection, bool wanted) noexcept;
@@ -112,7 +112,7 @@ class ConnectionManager {
   void on(const Arrival& at, const CmSidrRep& rep) noexcept;
   /// Null when the request was answered here, because it is a repeat or there is no room.
   Connection* begin(const Arrival& at, bool datagrams, uint32_t id) noexcept;
-  void on_repeated_request(Connection& connection) noexcept;
+  void on_repeated_request(const Arrival& at, Connection& connection) noexcept;
   void expire(Instant now, Connection& connection) noexcept;
 
   RandomSource& random_;

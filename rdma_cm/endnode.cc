@@ -83,7 +83,7 @@ CmFile* Endnode::file_of(int descriptor) noexcept {
 int Endnode::hold_port(CmId& id) noexcept {
   const int taken = node_.hold_port(id.port_space, id.source, id.reuse_address);
   if (taken == 0) id.held = id.source;
-  return taken;
+  return taken == EADDRINUSE && id.source.is_any() ? EADDRNOTAVAIL : taken;
 }
 
 /// Identifiers of this process that share a port hold it together on the host.
@@ -102,7 +102,7 @@ int Endnode::bind(CmId& id, const IpAddress& address) noexcept {
     ids_.release_port(id);
     id.source = {};
   }
-  return taken == EADDRINUSE && address.is_any() ? EADDRNOTAVAIL : taken;
+  return taken;
 }
 
 int Endnode::listen(CmId& id, uint32_t backlog) noexcept {
@@ -309,8 +309,7 @@ CmId* Endnode::adopt(CmId& listener, Connection& connection, const IpRequest& re
   return id;
 }
 
-/// Queues the event for the listener's program. Without memory the identifier is destroyed, and the peer asks
-/// again later.
+/// Queues the event for the listener's program. Without memory the identifier is destroyed.
 RequestAnswer Endnode::announce(CmId& listener, CmId& id, QueuedEvent& event) noexcept {
   event.content.uid = listener.uid;
   if (push(event)) return RequestAnswer::kTaken;

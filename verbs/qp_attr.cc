@@ -40,15 +40,6 @@ constexpr uint32_t kFlushRights = 1U << 8 | 1U << 9;  // IBV_ACCESS_FLUSH_GLOBAL
 constexpr uint32_t kOfRegions = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
                                 IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE | kFlushRights;
 
-/// The number in a field of an enumeration, which a program may have set to any value.
-template <class Enum>
-[[nodiscard]] uint32_t raw(const Enum& field) noexcept {
-  uint32_t number = 0;
-  static_assert(sizeof number == sizeof field);
-  std::memcpy(&number, &field, sizeof number);
-  return number;
-}
-
 /// Copies only the attributes that the mask names: programs leave the other fields uninitialised.
 ibv_qp_attr named(const ibv_qp_attr& given, int mask) noexcept {
   ibv_qp_attr out{};
@@ -105,7 +96,7 @@ WrongCode wrong_port(const ibv_qp_attr& attr, int mask, const ChangeBasis& basis
     if (!exists(port)) return {"ah_attr.port_num must be a port of the device, from 1", port};
     if (named_port && port != attr.port_num) return {"ah_attr.port_num must be port_num", port};
     if (!named_port && keeps && port != basis.port)
-      return {"ah_attr.port_num must be the QP's port, the port_num that it got in INIT", port};
+      return {"ah_attr.port_num must be the QP's port (port_num of ibv_query_qp)", port};
   }
   if ((mask & IBV_QP_ALT_PATH) == 0) return {};
   if (!exists(attr.alt_port_num))

@@ -4,10 +4,20 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "verbs/objects.h"
 
 namespace weft::verbs {
+
+/// The number in a field of an enumeration, which a program may have set to any value.
+template <class Enum>
+[[nodiscard]] uint32_t raw(const Enum& field) noexcept {
+  uint32_t number = 0;
+  static_assert(sizeof number == sizeof field);
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
 
 /// An ibv_modify_qp() call for the adapter: attributes in the adapter's values and their mask. If the adapter
 /// cannot express the call, `fault` says why; otherwise it is null.

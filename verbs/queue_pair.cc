@@ -240,18 +240,17 @@ ChangeBasis basis_of(const Qp& pair, const ibv_qp_attr& attr, int mask) {
                   .state = adapter::QpState::kRts,
                   .ports = node.device().ports(),
                   .gids = gid_count(node)};
-  const bool fails = (mask & IBV_QP_STATE) != 0 && attr.qp_state == IBV_QPS_ERR;
+  const bool fails = (mask & IBV_QP_STATE) != 0 && raw(attr.qp_state) == IBV_QPS_ERR;
   if (!fails && (mask & IBV_QP_AV) == 0) return out;
   adapter::QpAttr now;
   adapter::QpConfig config;
-  if (pair.object->query(now, config) != weft::Reason::kOk) return out;
+  if (pair.object->query(now, config) != weft::Reason::kOk) return out;  // modify() will say why
   out.state = now.state;
   out.port = now.port;
   return out;
 }
 
-/// If the QP has migrated, its alternate path becomes the path in force; call before another alternate path
-/// is loaded.
+/// If the QP has migrated, its alternate path becomes the path in force; call before a path changes.
 void settle(Qp& pair) {
   adapter::QpAttr now;
   adapter::QpConfig config;
@@ -269,7 +268,7 @@ WEFT_VERBS_API int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int given_mask) 
       explain("ibv_modify_qp: QP {:#x}: {}, and is {}", qp->qp_num, change.fault, change.value);
       return fail(change.error);
     }
-    if ((mask & IBV_QP_ALT_PATH) != 0) settle(pair);
+    if ((mask & (IBV_QP_ALT_PATH | IBV_QP_AV | IBV_QP_TIMEOUT)) != 0) settle(pair);
     const weft::Reason why = pair.object->modify(change.attr, change.mask);
     if (why != weft::Reason::kOk) {
       explain_change(pair, why, change);

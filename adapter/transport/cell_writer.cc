@@ -61,8 +61,8 @@ class PartWriter {
   return crc32c_copy(crc, cell + kCellHeaderBytes, &header, sizeof header);
 }
 
-/// A peer that is named by a link-local GID sees ours, the one of the port's GID table. Routers need the
-/// other.
+/// A peer that is named by a link-local GID sees ours, as a port of InfiniBand has it in its table. A
+/// destination in another subnet sees the GID with the subnet's prefix, because routers forward by it.
 [[nodiscard, gnu::cold]] GlobalHeaderWire global_header_of(const AdapterPort& port,
                                                            const GlobalRoute& route) noexcept {
   const Guid guid = port.info().guid;

@@ -529,8 +529,8 @@ void Completer::on_retransmit_timer(QueuePair& qp) noexcept {
   const TxPacket& head = tx.at(tx.first);
   if (!engine_.path_ready(qp) || head.pending != 0 || engine_.now < tx.rnr_until) {
     // A request that has not left can have no answer: the port is down (decisions 2.12), the lane has no
-    // credit, or the responder asked for a pause. The time since the last expiry was waited for, no more.
-    wait_on(qp, tx.timeout);
+    // credit, or the responder asked for a pause. The timer's own time was waited for, no more.
+    wait_on(qp, silence_allowed(qp, engine_.now));
     return rearm(qp);
   }
   const Instant quiet_since = std::max(tx.progress_at, head.sent_at);

@@ -163,7 +163,10 @@ DirectRequester::Step DirectRequester::move_pieces(QueuePair& qp, uint64_t place
     fail(qp, place, head_.bad_segment(qp, place, kind));
     return Step::kStop;
   }
-  for (uint32_t i = 0; i < count && direct_of(qp).message(place).way == DirectWay::kDma; ++i) {
+  const auto goes_on = [&] {
+    return direct_of(qp).message(place).way == DirectWay::kDma && run_bytes_ < kDirectBytesPerTurn;
+  };
+  for (uint32_t i = 0; i < count && goes_on(); ++i) {
     if (post_access(qp, place, pieces[i]) == Step::kStop) return Step::kStop;
   }
   return Step::kAgain;

@@ -53,6 +53,29 @@ TEST(DirectLimits, a_turn_moves_about_a_mebibyte_of_a_queue_pair) {
   }
 }
 
+/// Each write is several accesses, and crosses the bound.
+TEST(DirectLimits, a_turn_ends_amid_a_long_write) {
+  constexpr uint32_t kBytes = 900 * 1024;
+  DirectPair pair({.own = {.slots = 16, .slot_bytes = 256, .table_entries = 16}, .requests = 128});
+  const auto qps = pair.connect({});
+  const auto write = [&](uint64_t wr_id, uint32_t bytes) {
+    return pair.post_send(0, *qps[0],
+                          {.wr_id = wr_id,
+                           .opcode = SendOpcode::kRdmaWrite,
+                           .remote_addr = pair.side(1).region.addr,
+                           .rkey = pair.side(1).region.rkey},
+                          {pair.side(0).sge(0, bytes)});
+  };
+  ASSERT_EQ(write(0, 64), PostResult::kOk);
+  pair.run();  // the owner shows the key
+  ASSERT_EQ(pair.take_completions(0).size(), 1U);
+  for (uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(write(i, kBytes), PostResult::kOk);
+  pair.run_one(0);
+  EXPECT_EQ(pair.take_completions(0).size(), 1U) << "the second write is not whole";
+  pair.run();
+  EXPECT_EQ(pair.take_completions(0).size(), 2U);
+}
+
 /// The records are for queue pairs that have ended, so that the receiver owes nothing for them.
 TEST(DirectLimits, an_adapter_that_left_records_in_its_window_is_due_at_once) {
   constexpr uint64_t kPerTurn = 64;

@@ -14,6 +14,30 @@ namespace {
 
 using ::testing::HasSubstr;
 
+/// The path that a QP migrated to is settled before its program changes it, so that no query brings it back.
+TEST_F(Contracts, a_path_that_is_changed_in_sqd_after_a_migration_is_the_one_in_force) {
+  const auto two = connected(8, cq);
+  give_alternate(two, {.dlid = own_lid(), .sl = 3, .port_num = 1},
+                 {.dlid = own_lid(), .sl = 3, .port_num = 1});
+  ibv_qp_attr attr{};
+  attr.path_mig_state = IBV_MIG_MIGRATED;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_PATH_MIG_STATE), 0);
+  attr = {.qp_state = IBV_QPS_SQD};
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_STATE), 0);
+  attr = {};
+  attr.ah_attr = {.dlid = own_lid(), .sl = 6, .port_num = 1};
+  attr.timeout = 17;
+  ASSERT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_AV | IBV_QP_TIMEOUT), 0);
+  ibv_qp_attr now{};
+  ibv_qp_init_attr init{};
+  ASSERT_EQ(ibv_query_qp(two[0], &now, IBV_QP_AV | IBV_QP_TIMEOUT, &init), 0);
+  EXPECT_EQ(now.ah_attr.sl, 6);
+  EXPECT_EQ(now.timeout, 17);
+  attr = {.qp_state = IBV_QPS_RTS};
+  EXPECT_EQ(ibv_modify_qp(two[0], &attr, IBV_QP_STATE), 0);
+  end(two);
+}
+
 class Changes : public Contracts {
  protected:
   static constexpr int kToInit = int{IBV_QP_STATE} | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
