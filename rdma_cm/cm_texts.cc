@@ -43,8 +43,7 @@ constexpr std::array kRows{
     Row{CmEvent::kRejected, kAnyStatus, "the peer refuses", "the status is a reason of InfiniBand's REJ"},
     Row{CmEvent::kUnreachable, -ETIMEDOUT, "the endnode does not answer the connection request",
         "its process has ended or is stopped, the backlog of its rdma_listen is full, or cells are lost: "
-        "weft "
-        "status, weft fault list; WEFT_DEBUG=cm there names a full backlog"},
+        "weft status, weft fault list; WEFT_DEBUG=cm there names a full backlog"},
     Row{CmEvent::kUnreachable, kSidrNoService, "no datagram service listens at this port",
         "start the server first, or compare the ports"},
     Row{CmEvent::kUnreachable, kAnyStatus, "the datagram service there refuses", "ask that program"},

@@ -24,24 +24,34 @@ TEST(DirectLimits, a_receiver_that_is_not_ready_is_asked_again_as_often_as_the_q
   }
 }
 
+class DirectTurns : public ::testing::Test {
+ protected:
+  void write(uint64_t wr_id, uint32_t bytes) {
+    ASSERT_EQ(pair.post_send(0, *qps[0],
+                             {.wr_id = wr_id,
+                              .opcode = SendOpcode::kRdmaWrite,
+                              .remote_addr = pair.side(1).region.addr,
+                              .rkey = pair.side(1).region.rkey},
+                             {pair.side(0).sge(0, bytes)}),
+              PostResult::kOk);
+  }
+  /// Posts writes that the device moves: a first one makes the owner show its key.
+  void post_writes(uint64_t count, uint32_t bytes) {
+    write(0, 64);
+    pair.run();
+    ASSERT_EQ(pair.take_completions(0).size(), 1U);
+    for (uint64_t i = 1; i <= count; ++i) write(i, bytes);
+  }
+
+  DirectPair pair{{.own = {.slots = 16, .slot_bytes = 256, .table_entries = 16}, .requests = 128}};
+  std::array<QueuePair*, 2> qps = pair.connect({});
+};
+
 /// The copies are part of the turn, and other threads of the program wait for its lock.
-TEST(DirectLimits, a_turn_moves_about_a_mebibyte_of_a_queue_pair) {
+TEST_F(DirectTurns, move_about_a_mebibyte_of_a_queue_pair) {
   constexpr uint32_t kBytes = 64 * 1024;
   constexpr uint64_t kWrites = 60;
-  DirectPair pair({.own = {.slots = 16, .slot_bytes = 256, .table_entries = 16}, .requests = 128});
-  const auto qps = pair.connect({});
-  const auto write = [&](uint64_t wr_id) {
-    return pair.post_send(0, *qps[0],
-                          {.wr_id = wr_id,
-                           .opcode = SendOpcode::kRdmaWrite,
-                           .remote_addr = pair.side(1).region.addr,
-                           .rkey = pair.side(1).region.rkey},
-                          {pair.side(0).sge(0, kBytes)});
-  };
-  ASSERT_EQ(write(0), PostResult::kOk);
-  pair.run();  // the owner shows the key
-  ASSERT_EQ(pair.take_completions(0).size(), 1U);
-  for (uint64_t i = 1; i <= kWrites; ++i) ASSERT_EQ(write(i), PostResult::kOk);
+  post_writes(kWrites, kBytes);
   for (uint64_t left = kWrites; left != 0;) {
     pair.run_one(0);
     const uint64_t moved = pair.take_completions(0).size();
@@ -54,22 +64,9 @@ TEST(DirectLimits, a_turn_moves_about_a_mebibyte_of_a_queue_pair) {
 }
 
 /// Each write is several accesses, and crosses the bound.
-TEST(DirectLimits, a_turn_ends_amid_a_long_write) {
+TEST_F(DirectTurns, end_amid_a_long_write) {
   constexpr uint32_t kBytes = 900 * 1024;
-  DirectPair pair({.own = {.slots = 16, .slot_bytes = 256, .table_entries = 16}, .requests = 128});
-  const auto qps = pair.connect({});
-  const auto write = [&](uint64_t wr_id, uint32_t bytes) {
-    return pair.post_send(0, *qps[0],
-                          {.wr_id = wr_id,
-                           .opcode = SendOpcode::kRdmaWrite,
-                           .remote_addr = pair.side(1).region.addr,
-                           .rkey = pair.side(1).region.rkey},
-                          {pair.side(0).sge(0, bytes)});
-  };
-  ASSERT_EQ(write(0, 64), PostResult::kOk);
-  pair.run();  // the owner shows the key
-  ASSERT_EQ(pair.take_completions(0).size(), 1U);
-  for (uint64_t i = 1; i <= 3; ++i) ASSERT_EQ(write(i, kBytes), PostResult::kOk);
+  post_writes(3, kBytes);
   pair.run_one(0);
   EXPECT_EQ(pair.take_completions(0).size(), 1U) << "the second write is not whole";
   pair.run();
